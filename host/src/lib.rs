@@ -1,0 +1,3 @@
+//! Sluice: an LLM gateway that its operators program in WebAssembly.
+
+pub mod config;
