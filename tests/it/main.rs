@@ -1,1 +1,9 @@
-//! One binary.
+//! Scenarios: one binary, so that everything they share is linked once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod sdks;
