@@ -25,13 +25,16 @@
     reason = "a harness reports trouble by failing its test"
 )]
 
+pub mod attempt;
 pub mod call;
 pub mod case;
 pub mod client;
-pub mod connection;
+mod connection;
 pub mod gateway;
 pub mod judge;
 pub mod metrics;
+mod peer;
+pub mod reading;
 pub mod refuse;
 pub mod response;
 pub mod setup;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Settings;
-use super::behaviour::{Behaviour, GRAMMAR, duration};
+use super::behaviour::{Behaviour, GRAMMAR};
+use super::word::duration;
 
 /// A scripted OpenAI-compatible upstream: see how callers behave when a provider does not.
 #[derive(Debug, Clone, Args)]

@@ -14,6 +14,7 @@ mod script;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod word;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
