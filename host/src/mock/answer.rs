@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::behaviour::Act;
@@ -42,20 +43,34 @@ impl Shape {
         json!({"prompt_tokens": self.prompt_tokens, "completion_tokens": completion, "total_tokens": self.prompt_tokens + completion})
     }
 
-    fn chunk(&self, choices: Value, usage: Option<Value>) -> Bytes {
-        let mut chunk = json!({
-            "id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model,
-            "system_fingerprint": "fp_mock", "choices": choices,
-        });
-        if self.usage {
-            chunk["usage"] = usage.unwrap_or(Value::Null);
+    fn object<'a>(
+        &'a self,
+        object: &'static str,
+        choices: &'a Value,
+        usage: Option<Value>,
+    ) -> Object<'a> {
+        let Self {
+            id, created, model, ..
+        } = self;
+        Object {
+            id,
+            object,
+            created: *created,
+            model,
+            system_fingerprint: "fp_mock",
+            choices,
+            usage,
         }
-        event(&chunk)
+    }
+
+    fn chunk(&self, choices: &Value, usage: Option<Value>) -> Bytes {
+        let usage = self.usage.then(|| usage.unwrap_or(Value::Null));
+        event(&self.object("chat.completion.chunk", choices, usage))
     }
 
     fn delta(&self, delta: &Value, finish: Option<&str>) -> Bytes {
         self.chunk(
-            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]),
+            &json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]),
             None,
         )
     }
@@ -76,13 +91,13 @@ impl Shape {
     pub fn completion(&self) -> Bytes {
         let text: String = (0..self.chunks).map(|n| self.word(n)).collect();
         let message = json!({"role": "assistant", "content": text, "refusal": null});
-        let body = json!({
-            "id": self.id, "object": "chat.completion", "created": self.created, "model": self.model,
-            "system_fingerprint": "fp_mock",
-            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": "stop"}],
-            "usage": self.usage_value(),
-        });
-        Bytes::from(body.to_string())
+        let choices =
+            json!([{"index": 0, "message": message, "logprobs": null, "finish_reason": "stop"}]);
+        Bytes::from(json_text(&self.object(
+            "chat.completion",
+            &choices,
+            Some(self.usage_value()),
+        )))
     }
 
     /// The steps of a stream that behaves so. Lazy: a million chunks cost nothing until they are read.
@@ -137,7 +152,7 @@ impl Shape {
                     Step::Send(self.delta(&json!({}), Some("stop"))),
                 ];
                 if self.usage {
-                    steps.push(Step::Send(self.chunk(json!([]), Some(self.usage_value()))));
+                    steps.push(Step::Send(self.chunk(&json!([]), Some(self.usage_value()))));
                 }
                 steps.push(if done {
                     Step::Last(Bytes::from_static(DONE))
@@ -193,8 +208,26 @@ enum Ending {
     Finish { done: bool },
 }
 
-fn event(value: &Value) -> Bytes {
-    Bytes::from(format!("data: {value}\n\n"))
+/// What chunks and completions have in common, its members in the order in which the API sends them.
+#[derive(Serialize)]
+struct Object<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    system_fingerprint: &'static str,
+    choices: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+}
+
+/// Numbers, text, lists and maps with text keys: nothing here can fail to be JSON.
+fn json_text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn event(value: &impl Serialize) -> Bytes {
+    Bytes::from(format!("data: {}\n\n", json_text(value)))
 }
 
 /// An error answer in OpenAI's shape.

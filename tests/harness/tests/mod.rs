@@ -3,3 +3,4 @@
 mod gateway;
 mod parsing;
 mod peers;
+mod z;

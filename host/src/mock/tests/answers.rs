@@ -29,6 +29,13 @@ async fn a_healthy_stream_has_the_shape_clients_expect() {
     assert_eq!(last["id"], first["id"]);
     assert_eq!(events[5], "[DONE]");
     assert_eq!(answer.text(), "one two three");
+    assert!(
+        events
+            .iter()
+            .take(5)
+            .all(|event| event.starts_with("{\"id\":\"chatcmpl-")),
+        "{events:?}"
+    );
     mock.end().await;
 }
 
