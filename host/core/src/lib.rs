@@ -6,4 +6,7 @@
 
 pub mod facts;
 pub mod kind;
+pub mod lens;
+pub mod sse;
+pub mod stream;
 pub mod verdict;
