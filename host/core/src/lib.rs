@@ -4,9 +4,11 @@
 //! engine: time is an argument (`std::time::Instant`), and effects are the caller's.
 #![deny(missing_docs)]
 
+pub mod decide;
 pub mod facts;
 pub mod kind;
 pub mod lens;
+pub mod plan;
 pub mod sse;
 pub mod stream;
 pub mod verdict;

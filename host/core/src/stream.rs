@@ -133,11 +133,7 @@ impl ChatStream {
 
     /// Takes what may be shown. Nothing before commit.
     pub fn take_output(&mut self) -> Bytes {
-        if self.committed {
-            self.out.split().freeze()
-        } else {
-            Bytes::new()
-        }
+        if self.committed { self.out.split().freeze() } else { Bytes::new() }
     }
 
     /// Looks at what came. Some: the stream is over, and nothing more is to be pushed.

@@ -182,11 +182,8 @@ pub fn read_event(data: &[u8]) -> Meaning {
 }
 
 fn chunk(choices: &[RawChoice], usage: Option<&RawUsage>) -> Chunk {
-    let mut facts = Chunk {
-        empty: choices.is_empty(),
-        usage: usage.and_then(RawUsage::read),
-        ..Chunk::default()
-    };
+    let mut facts =
+        Chunk { empty: choices.is_empty(), usage: usage.and_then(RawUsage::read), ..Chunk::default() };
     for choice in choices {
         let bit = 1u64 << choice.index.unwrap_or(0).min(63);
         facts.seen |= bit;
@@ -194,10 +191,7 @@ fn chunk(choices: &[RawChoice], usage: Option<&RawUsage>) -> Chunk {
             facts.finished |= bit;
             facts.finished_by_error |= choice.finish_reason == Marker::Error;
         }
-        let parts = [&choice.delta, &choice.message]
-            .into_iter()
-            .flatten()
-            .flat_map(RawDelta::parts);
+        let parts = [&choice.delta, &choice.message].into_iter().flatten().flat_map(RawDelta::parts);
         for part in parts.chain([choice.text]) {
             facts.content |= part.says;
             facts.text += part.text;
@@ -228,14 +222,9 @@ pub fn read_answer(body: &[u8]) -> Answer {
         Meaning::Error(error) => Answer::Error(error),
         Meaning::Chunk(chunk) if chunk.finished_by_error => Answer::Error(Box::default()),
         Meaning::Chunk(chunk) if !chunk.empty && (chunk.commits() || has_message(body)) => {
-            Answer::Completion {
-                usage: chunk.usage,
-                text: chunk.text,
-            }
+            Answer::Completion { usage: chunk.usage, text: chunk.text }
         }
-        Meaning::Chunk(_) | Meaning::Done | Meaning::Nothing | Meaning::Malformed => {
-            Answer::NotACompletion
-        }
+        Meaning::Chunk(_) | Meaning::Done | Meaning::Nothing | Meaning::Malformed => Answer::NotACompletion,
     }
 }
 
@@ -252,11 +241,8 @@ fn has_message(body: &[u8]) -> bool {
         #[serde(default)]
         text: Option<IgnoredAny>,
     }
-    serde_json::from_slice::<Body>(body).is_ok_and(|body| {
-        body.choices
-            .iter()
-            .all(|choice| choice.message.says || choice.text.is_some())
-    })
+    serde_json::from_slice::<Body>(body)
+        .is_ok_and(|body| body.choices.iter().all(|choice| choice.message.says || choice.text.is_some()))
 }
 
 #[cfg(test)]

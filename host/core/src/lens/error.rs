@@ -47,19 +47,14 @@ impl ProviderError {
                 Some(Self::from_members(object))
             }
             Some(Value::Null) | None => None,
-            Some(other) => Some(Self {
-                message: Some(other.to_string()),
-                ..Self::default()
-            }),
+            Some(other) => Some(Self { message: Some(other.to_string()), ..Self::default() }),
         }
     }
 
     fn from_members(mut members: Map<String, Value>) -> Self {
         let code = members.remove("code");
-        let status = code
-            .as_ref()
-            .and_then(http_status)
-            .or_else(|| members.get("status").and_then(http_status));
+        let status =
+            code.as_ref().and_then(http_status).or_else(|| members.get("status").and_then(http_status));
         Self {
             message: members.remove("message").and_then(text),
             kind: members.remove("type").and_then(text),
@@ -86,9 +81,7 @@ fn http_status(value: &Value) -> Option<u16> {
         Value::String(text) => text.parse().ok(),
         _ => None,
     }?;
-    u16::try_from(number)
-        .ok()
-        .filter(|status| (300..600).contains(status))
+    u16::try_from(number).ok().filter(|status| (300..600).contains(status))
 }
 
 #[cfg(test)]
@@ -100,35 +93,17 @@ mod tests {
     #[test]
     fn the_forms_of_an_error() {
         let cases: &[(&str, Option<(&str, Option<&str>, Option<u16>)>)] = &[
-            (
-                r#"{"error":{"message":"m","type":"t","code":"c"}}"#,
-                Some(("m", Some("c"), None)),
-            ),
-            (
-                r#"{"error":{"message":"m","code":503}}"#,
-                Some(("m", Some("503"), Some(503))),
-            ),
-            (
-                r#"{"error":{"message":"m","code":"429"}}"#,
-                Some(("m", Some("429"), Some(429))),
-            ),
-            (
-                r#"{"error":{"message":"m","status":"400"}}"#,
-                Some(("m", None, Some(400))),
-            ),
-            (
-                r#"{"error":{"message":"m","status":"UNAVAILABLE","code":7}}"#,
-                Some(("m", Some("7"), None)),
-            ),
+            (r#"{"error":{"message":"m","type":"t","code":"c"}}"#, Some(("m", Some("c"), None))),
+            (r#"{"error":{"message":"m","code":503}}"#, Some(("m", Some("503"), Some(503)))),
+            (r#"{"error":{"message":"m","code":"429"}}"#, Some(("m", Some("429"), Some(429)))),
+            (r#"{"error":{"message":"m","status":"400"}}"#, Some(("m", None, Some(400)))),
+            (r#"{"error":{"message":"m","status":"UNAVAILABLE","code":7}}"#, Some(("m", Some("7"), None))),
             (r#"{"error":"m"}"#, Some(("m", None, None))),
             (
                 r#"{"object":"error","message":"m","type":"t","code":400}"#,
                 Some(("m", Some("400"), Some(400))),
             ),
-            (
-                r#"{"type":"error","error":{"type":"t","message":"m"}}"#,
-                Some(("m", None, None)),
-            ),
+            (r#"{"type":"error","error":{"type":"t","message":"m"}}"#, Some(("m", None, None))),
             (r#"[{"error":{"message":"m"}}]"#, Some(("m", None, None))),
             (r#"{"error":null,"choices":[]}"#, None),
             (r#"{"choices":[]}"#, None),
@@ -138,13 +113,7 @@ mod tests {
         ];
         for (json, expected) in cases {
             let got = ProviderError::find(json.as_bytes());
-            let got = got.as_ref().map(|e| {
-                (
-                    e.message.as_deref().unwrap_or(""),
-                    e.code.as_deref(),
-                    e.status,
-                )
-            });
+            let got = got.as_ref().map(|e| (e.message.as_deref().unwrap_or(""), e.code.as_deref(), e.status));
             assert_eq!(&got, expected, "{json}");
         }
     }
@@ -152,9 +121,6 @@ mod tests {
     #[test]
     fn further_members_are_kept() {
         let json = br#"{"error":{"message":"m","code":"content_filter","innererror":{"a":1}}}"#;
-        assert_eq!(
-            ProviderError::find(json).unwrap().more["innererror"]["a"],
-            1
-        );
+        assert_eq!(ProviderError::find(json).unwrap().more["innererror"]["a"], 1);
     }
 }

@@ -51,10 +51,7 @@ impl<'de> Deserialize<'de> for Presence {
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Presence, E> {
-                Ok(Presence {
-                    says: !text.is_empty(),
-                    text: text.len(),
-                })
+                Ok(Presence { says: !text.is_empty(), text: text.len() })
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Presence, A::Error> {

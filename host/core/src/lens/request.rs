@@ -162,15 +162,9 @@ impl ChatRequest {
         if let Some(key) = members.duplicate {
             return Err(BodyError::Duplicate(key.chars().take(64).collect()));
         }
-        let model_raw = members.model.ok_or(BodyError::Field {
-            field: "model",
-            expected: "a string",
-        })?;
-        let model: String =
-            serde_json::from_str(model_raw.get()).map_err(|_| BodyError::Field {
-                field: "model",
-                expected: "a string",
-            })?;
+        let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
+        let model: String = serde_json::from_str(model_raw.get())
+            .map_err(|_| BodyError::Field { field: "model", expected: "a string" })?;
         let start = model_raw.get().as_ptr() as usize - body.as_ptr() as usize;
         let model_at = start..start + model_raw.get().len();
         let request = Self {
@@ -195,17 +189,12 @@ impl ChatRequest {
                 .into_iter()
                 .flatten()
                 .any(|t| lenient::<super::presence::Presence>(t).is_some_and(|p| p.says)),
-            images: members
-                .messages
-                .is_some_and(|m| m.get().contains("image") && has_image(m)),
+            images: members.messages.is_some_and(|m| m.get().contains("image") && has_image(m)),
             json_output: members
                 .response_format
                 .and_then(lenient::<Typed<'_>>)
                 .is_some_and(|f| f.of(&["json_object", "json_schema"])),
-            messages: members
-                .messages
-                .and_then(lenient::<Count>)
-                .map_or(0, |c| c.0),
+            messages: members.messages.and_then(lenient::<Count>).map_or(0, |c| c.0),
             affinity: affinity(&members),
             body: Bytes::new(),
         };
@@ -258,10 +247,7 @@ fn flag(raw: Option<&RawValue>) -> Result<bool, BodyError> {
     match raw.map(|raw| serde_json::from_str::<Option<bool>>(raw.get())) {
         None | Some(Ok(None)) => Ok(false),
         Some(Ok(Some(value))) => Ok(value),
-        Some(Err(_)) => Err(BodyError::Field {
-            field: "stream",
-            expected: "true or false",
-        }),
+        Some(Err(_)) => Err(BodyError::Field { field: "stream", expected: "true or false" }),
     }
 }
 
@@ -283,9 +269,7 @@ struct Typed<'a> {
 
 impl Typed<'_> {
     fn of(&self, kinds: &[&str]) -> bool {
-        self.kind
-            .as_deref()
-            .is_some_and(|kind| kinds.contains(&kind))
+        self.kind.as_deref().is_some_and(|kind| kinds.contains(&kind))
     }
 }
 
@@ -306,35 +290,24 @@ fn has_image(messages: &RawValue) -> bool {
     }
     lenient::<Vec<Message<'_>>>(messages).is_some_and(|messages| {
         messages.iter().filter_map(|m| m.content).any(|content| {
-            lenient::<Vec<Typed<'_>>>(content).is_some_and(|parts| {
-                parts
-                    .iter()
-                    .any(|p| p.of(&["image_url", "input_image", "image"]))
-            })
+            lenient::<Vec<Typed<'_>>>(content)
+                .is_some_and(|parts| parts.iter().any(|p| p.of(&["image_url", "input_image", "image"])))
         })
     })
 }
 
 fn affinity(members: &Members<'_>) -> Option<u64> {
-    let keys = [
-        members.prompt_cache_key,
-        members.session_id,
-        members.user,
-        members.safety_identifier,
-    ];
-    let text = keys
-        .into_iter()
-        .flatten()
-        .filter_map(lenient::<Cow<'_, str>>)
-        .find(|text| !text.is_empty())?;
+    let keys = [members.prompt_cache_key, members.session_id, members.user, members.safety_identifier];
+    let text =
+        keys.into_iter().flatten().filter_map(lenient::<Cow<'_, str>>).find(|text| !text.is_empty())?;
     Some(fnv1a(text.as_bytes()))
 }
 
 /// FNV-1a, 64 bits: the same on every machine and in every version.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -72,12 +72,7 @@ impl Source {
 impl Scanner {
     /// A scanner that refuses events of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self {
-            source: Source::Chunk(Bytes::new()),
-            scan: Scan::default(),
-            limit,
-            at_start: true,
-        }
+        Self { source: Source::Chunk(Bytes::new()), scan: Scan::default(), limit, at_start: true }
     }
 
     /// Adds bytes. Call [`Scanner::next_event`] until it gives none before adding more.
@@ -143,10 +138,7 @@ impl Scanner {
         let bytes = self.source.take(found.end);
         let first = found.data.first()?.clone();
         if found.canonical {
-            return Some(Event {
-                data: bytes.slice(first),
-                wire: Some(bytes),
-            });
+            return Some(Event { data: bytes.slice(first), wire: Some(bytes) });
         }
         let data = if found.data.len() == 1 {
             bytes.slice(first)

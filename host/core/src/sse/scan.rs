@@ -74,10 +74,6 @@ impl Scan {
         let canonical = matches!(scan.data.as_slice(), [only] if only.start == 6 && only.end + 2 == end)
             && bytes.starts_with(b"data: ")
             && bytes[..end].ends_with(b"\n\n");
-        Some(Found {
-            end,
-            data: scan.data,
-            canonical,
-        })
+        Some(Found { end, data: scan.data, canonical })
     }
 }

@@ -12,23 +12,12 @@ fn events(pieces: &[&[u8]]) -> Vec<(String, bool)> {
             if let Some(wire) = &event.wire {
                 let mut written = BytesMut::new();
                 write_event(&event.data, &mut written);
-                assert_eq!(
-                    wire,
-                    &written.freeze(),
-                    "a canonical event is what would be written"
-                );
+                assert_eq!(wire, &written.freeze(), "a canonical event is what would be written");
             }
-            found.push((
-                String::from_utf8_lossy(&event.data).into_owned(),
-                event.wire.is_some(),
-            ));
+            found.push((String::from_utf8_lossy(&event.data).into_owned(), event.wire.is_some()));
         }
     }
-    found.extend(
-        scanner
-            .finish()
-            .map(|e| (String::from_utf8_lossy(&e.data).into_owned(), false)),
-    );
+    found.extend(scanner.finish().map(|e| (String::from_utf8_lossy(&e.data).into_owned(), false)));
     found
 }
 
@@ -88,28 +77,15 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn stream() -> impl Strategy<Value = Vec<u8>> {
-    let end = prop_oneof![
-        Just(&b"\n"[..]),
-        Just(&b"\n"[..]),
-        Just(&b"\r\n"[..]),
-        Just(&b"\r"[..])
-    ];
-    (
-        any::<bool>(),
-        proptest::collection::vec((line(), end), 0..24),
-    )
-        .prop_map(|(mark, lines)| {
-            let mut out = if mark {
-                b"\xef\xbb\xbf".to_vec()
-            } else {
-                Vec::new()
-            };
-            for (line, end) in lines {
-                out.extend(line);
-                out.extend(end);
-            }
-            out
-        })
+    let end = prop_oneof![Just(&b"\n"[..]), Just(&b"\n"[..]), Just(&b"\r\n"[..]), Just(&b"\r"[..])];
+    (any::<bool>(), proptest::collection::vec((line(), end), 0..24)).prop_map(|(mark, lines)| {
+        let mut out = if mark { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
+        for (line, end) in lines {
+            out.extend(line);
+            out.extend(end);
+        }
+        out
+    })
 }
 
 fn data_only(events: Vec<(String, bool)>) -> Vec<String> {

@@ -13,13 +13,12 @@ fn frame(word: &str) -> String {
     let delta = |d: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{d}}}]}}\n\n");
     match word {
         "ROLE" => delta(r#"{"role":"assistant","content":""}"#),
-        "FIN" => "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
-            .to_owned(),
-        "FIN1" => "data: {\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
-            .to_owned(),
+        "FIN" => "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_owned(),
+        "FIN1" => {
+            "data: {\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_owned()
+        }
         "USAGE" => {
-            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3}}\n\n"
-                .to_owned()
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3}}\n\n".to_owned()
         }
         "ERR" => "data: {\"error\":{\"message\":\"m\",\"code\":503}}\n\n".to_owned(),
         "DONE" => "data: [DONE]\n\n".to_owned(),
@@ -57,40 +56,18 @@ fn play(rules: Rules, script: &str) -> (String, bool, Option<End>) {
 fn what_is_shown_and_how_it_ends() {
     let error = || {
         Some(End::Error(
-            ProviderError::find(br#"{"error":{"message":"m","code":503}}"#)
-                .map(Box::new)
-                .unwrap_or_default(),
+            ProviderError::find(br#"{"error":{"message":"m","code":503}}"#).map(Box::new).unwrap_or_default(),
         ))
     };
     let cases = [
-        (
-            "ROLE a b FIN DONE",
-            "ROLE a b FIN DONE",
-            true,
-            Some(End::Well),
-        ),
+        ("ROLE a b FIN DONE", "ROLE a b FIN DONE", true, Some(End::Well)),
         ("ROLE a FIN END", "ROLE a FIN DONE", true, Some(End::Well)),
         ("ROLE a FIN CUT", "ROLE a FIN DONE", true, Some(End::Well)),
-        (
-            "ROLE a FIN USAGE DONE",
-            "ROLE a FIN USAGE DONE",
-            true,
-            Some(End::Well),
-        ),
+        ("ROLE a FIN USAGE DONE", "ROLE a FIN USAGE DONE", true, Some(End::Well)),
         ("ROLE a FIN ERR", "ROLE a FIN DONE", true, Some(End::Well)),
         ("ROLE a DONE", "ROLE a DONE", true, Some(End::Well)),
-        (
-            "ROLE a END",
-            "ROLE a",
-            true,
-            Some(End::Cut { proper: true }),
-        ),
-        (
-            "ROLE a CUT",
-            "ROLE a",
-            true,
-            Some(End::Cut { proper: false }),
-        ),
+        ("ROLE a END", "ROLE a", true, Some(End::Cut { proper: true })),
+        ("ROLE a CUT", "ROLE a", true, Some(End::Cut { proper: false })),
         ("ROLE a ERR", "ROLE a", true, error()),
         ("ROLE CUT", "", false, Some(End::Cut { proper: false })),
         ("ROLE END", "", false, Some(End::Empty)),
@@ -101,60 +78,33 @@ fn what_is_shown_and_how_it_ends() {
         ("END", "", false, Some(End::Empty)),
         ("CMT CMT CUT", "", false, Some(End::Cut { proper: false })),
         ("FIN DONE", "FIN DONE", true, Some(End::Well)),
-        (
-            "USAGE ROLE PING CMT a BAD b FIN DONE",
-            "USAGE ROLE a b FIN DONE",
-            true,
-            Some(End::Well),
-        ),
+        ("USAGE ROLE PING CMT a BAD b FIN DONE", "USAGE ROLE a b FIN DONE", true, Some(End::Well)),
         ("ROLE a", "ROLE a", true, None),
     ];
     for (script, shown, committed, end) in cases {
-        assert_eq!(
-            play(RULES, script),
-            (shown.to_owned(), committed, end),
-            "{script}"
-        );
+        assert_eq!(play(RULES, script), (shown.to_owned(), committed, end), "{script}");
     }
 }
 
 #[test]
 fn a_malformed_event_ends_the_stream_where_the_route_wants_that() {
-    let strict = Rules {
-        malformed_fails: true,
-        ..RULES
-    };
-    assert_eq!(
-        play(strict, "a BAD b"),
-        ("a".to_owned(), true, Some(End::Malformed))
-    );
+    let strict = Rules { malformed_fails: true, ..RULES };
+    assert_eq!(play(strict, "a BAD b"), ("a".to_owned(), true, Some(End::Malformed)));
 }
 
 #[test]
 fn a_stream_of_two_answers_is_finished_when_both_are() {
-    let two = Rules {
-        choices: 2,
-        ..RULES
-    };
+    let two = Rules { choices: 2, ..RULES };
     assert_eq!(play(two, "a FIN CUT").2, Some(End::Cut { proper: false }));
     assert_eq!(play(two, "a FIN FIN1 CUT").2, Some(End::Well));
 }
 
 #[test]
 fn what_is_held_is_bounded() {
-    let few = Rules {
-        held_events_max: 2,
-        ..RULES
-    };
+    let few = Rules { held_events_max: 2, ..RULES };
     assert!(!play(few, "ROLE ROLE").1);
-    assert_eq!(
-        play(few, "ROLE ROLE ROLE"),
-        ("ROLE ROLE ROLE".to_owned(), true, None)
-    );
-    let small = Rules {
-        held_bytes_max: 100,
-        ..RULES
-    };
+    assert_eq!(play(few, "ROLE ROLE ROLE"), ("ROLE ROLE ROLE".to_owned(), true, None));
+    let small = Rules { held_bytes_max: 100, ..RULES };
     assert!(play(small, "ROLE ROLE").1);
 }
 
@@ -162,23 +112,9 @@ fn what_is_held_is_bounded() {
 fn usage_is_the_upstreams_own_or_an_estimate() {
     let mut stream = ChatStream::new(RULES);
     stream.push(frame("abcde").into());
-    assert_eq!(
-        stream.usage(7),
-        Usage {
-            input: 7,
-            output: 2,
-            estimated: true
-        }
-    );
+    assert_eq!(stream.usage(7), Usage { input: 7, output: 2, estimated: true });
     stream.push(frame("USAGE").into());
-    assert_eq!(
-        stream.usage(7),
-        Usage {
-            input: 5,
-            output: 3,
-            estimated: false
-        }
-    );
+    assert_eq!(stream.usage(7), Usage { input: 5, output: 3, estimated: false });
 }
 
 proptest! {

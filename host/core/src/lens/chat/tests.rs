@@ -31,71 +31,29 @@ fn which_events_carry_meaning() {
             r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
             "chunk",
         ),
-        (
-            r#"{"choices":[{"index":0,"delta":{"role":"assistant"}}]}"#,
-            "chunk",
-        ),
+        (r#"{"choices":[{"index":0,"delta":{"role":"assistant"}}]}"#, "chunk"),
         (r#"{"choices":[{"delta":{"content":null}}]}"#, "chunk"),
-        (
-            r#"{"choices":[{"delta":{"content":"x"}}]}"#,
-            "chunk content",
-        ),
-        (
-            r#"{"choices":[{"delta":{"content":[{"type":"text","text":"x"}]}}]}"#,
-            "chunk content",
-        ),
+        (r#"{"choices":[{"delta":{"content":"x"}}]}"#, "chunk content"),
+        (r#"{"choices":[{"delta":{"content":[{"type":"text","text":"x"}]}}]}"#, "chunk content"),
         (r#"{"choices":[{"delta":{"content":[]}}]}"#, "chunk"),
-        (
-            r#"{"choices":[{"delta":{"reasoning_content":"x"}}]}"#,
-            "chunk content",
-        ),
-        (
-            r#"{"choices":[{"delta":{"reasoning":"x","reasoning_content":"x"}}]}"#,
-            "chunk content",
-        ),
-        (
-            r#"{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}"#,
-            "chunk content",
-        ),
+        (r#"{"choices":[{"delta":{"reasoning_content":"x"}}]}"#, "chunk content"),
+        (r#"{"choices":[{"delta":{"reasoning":"x","reasoning_content":"x"}}]}"#, "chunk content"),
+        (r#"{"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}"#, "chunk content"),
         (r#"{"choices":[{"delta":{"tool_calls":[]}}]}"#, "chunk"),
-        (
-            r#"{"choices":[{"delta":{"refusal":"no"}}]}"#,
-            "chunk content",
-        ),
-        (
-            r#"{"choices":[{"delta":{"audio":{"id":"a"}}}]}"#,
-            "chunk content",
-        ),
-        (
-            r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
-            "chunk finish",
-        ),
+        (r#"{"choices":[{"delta":{"refusal":"no"}}]}"#, "chunk content"),
+        (r#"{"choices":[{"delta":{"audio":{"id":"a"}}}]}"#, "chunk content"),
+        (r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#, "chunk finish"),
         (r#"{"choices":[{"delta":{},"finish_reason":""}]}"#, "chunk"),
-        (
-            r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#,
-            "chunk finish by-error",
-        ),
+        (r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#, "chunk finish by-error"),
         (r#"{"choices":[{"text":"x"}]}"#, "chunk content"),
-        (
-            r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#,
-            "chunk empty usage",
-        ),
+        (r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#, "chunk empty usage"),
         (r#"{"choices":[],"usage":null}"#, "chunk empty"),
         (r#"{"choices":[{"delta":{}}],"usage":{}}"#, "chunk"),
         (r#"{"error":{"message":"m"}}"#, "error"),
-        (
-            r#"{"error":{"message":"m"},"choices":[{"delta":{"content":"x"}}]}"#,
-            "error",
-        ),
-        (
-            r#"{"error":null,"choices":[{"delta":{"content":"x"}}]}"#,
-            "chunk content",
-        ),
+        (r#"{"error":{"message":"m"},"choices":[{"delta":{"content":"x"}}]}"#, "error"),
+        (r#"{"error":null,"choices":[{"delta":{"content":"x"}}]}"#, "chunk content"),
         (r#"{"object":"error","message":"m","code":400}"#, "error"),
-        (
-            r#"{"object":"chat.completion.chunk","choices":[{"delta":{"content":"x"}}]}"#,
-            "chunk content",
-        ),
+        (r#"{"object":"chat.completion.chunk","choices":[{"delta":{"content":"x"}}]}"#, "chunk content"),
         (r#"{"type":"ping"}"#, "nothing"),
         ("", "nothing"),
         (" ", "nothing"),
@@ -104,10 +62,7 @@ fn which_events_carry_meaning() {
         ("{", "malformed"),
         ("hello", "malformed"),
         (r#"{"choices":7}"#, "malformed"),
-        (
-            r#"{"choices":[{"delta":{"content":"x"}}]} trailing"#,
-            "malformed",
-        ),
+        (r#"{"choices":[{"delta":{"content":"x"}}]} trailing"#, "malformed"),
     ];
     for (data, expected) in cases {
         assert_eq!(event(data), expected, "{data}");
@@ -122,18 +77,9 @@ fn which_bodies_are_answers() {
             r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#,
             completion(2),
         ),
-        (
-            r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1"}]}}]}"#,
-            completion(0),
-        ),
-        (
-            r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}"#,
-            completion(0),
-        ),
-        (
-            r#"{"choices":[{"message":{"role":"assistant","content":""}}]}"#,
-            completion(0),
-        ),
+        (r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1"}]}}]}"#, completion(0)),
+        (r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}"#, completion(0)),
+        (r#"{"choices":[{"message":{"role":"assistant","content":""}}]}"#, completion(0)),
         (r#"{"choices":[{"text":""}]}"#, completion(0)),
         (r#"{"choices":[]}"#, Answer::NotACompletion),
         (r#"{"choices":[{}]}"#, Answer::NotACompletion),
@@ -146,8 +92,5 @@ fn which_bodies_are_answers() {
     for (body, expected) in cases {
         assert_eq!(read_answer(body.as_bytes()), expected, "{body}");
     }
-    assert!(matches!(
-        read_answer(br#"{"error":{"message":"m"}}"#),
-        Answer::Error(_)
-    ));
+    assert!(matches!(read_answer(br#"{"error":{"message":"m"}}"#), Answer::Error(_)));
 }
