@@ -12,3 +12,4 @@ pub mod plan;
 pub mod sse;
 pub mod stream;
 pub mod verdict;
+pub mod clean;
