@@ -12,7 +12,7 @@ pub(super) use scalar::SOME;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Environment;
 use super::finding::{Finding, Pos, WHOLE_FILE};
@@ -22,7 +22,7 @@ use super::tree::{Entry, Node, Value};
 /// What reading needs beside the tree, and what it found.
 pub(super) struct Cx<'a> {
     /// Where relative paths start.
-    pub(super) dir: &'a Path,
+    dir: &'a Path,
     pub(super) env: &'a Environment<'a>,
     findings: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
@@ -53,6 +53,11 @@ impl<'a> Cx<'a> {
         self.findings
             .borrow_mut()
             .push(Finding::new(at, path, text));
+    }
+
+    /// A path of the file, from where it starts; `./` in it is dropped.
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.dir.join(path).components().collect()
     }
 
     pub(super) fn root(&'a self, node: &'a Node) -> Field<'a> {
@@ -146,18 +151,22 @@ impl<'a> Field<'a> {
         value
     }
 
-    /// The entries of a map whose keys are names: key, place of the key, value. A name that comes twice
+    /// The entries of a map whose keys are names: name and value. A name that comes twice
     /// is noted and given once.
     pub(super) fn named(&self) -> Vec<(&'a str, Field<'a>)> {
         let map = Map::open(self);
-        map.entries
-            .iter()
-            .map(|entry| {
-                (
-                    entry.key.as_str(),
-                    map.field_of(entry, &segment(&entry.key)),
-                )
-            })
+        // `{ KEY }` is a map too, with an entry without a value: its name may be a secret out of place.
+        let shown = |entry: &Entry| {
+            let hidden = entry.node.is_null() && !is_word(&entry.key);
+            if hidden {
+                "?".to_owned()
+            } else {
+                segment(&entry.key)
+            }
+        };
+        let entries = map.entries.iter();
+        entries
+            .map(|entry| (entry.key.as_str(), map.field_of(entry, &shown(entry))))
             .collect()
     }
 
@@ -215,7 +224,7 @@ impl<'a> Map<'a> {
                 self.field.cx.note(
                     entry.at,
                     &path,
-                    format!("the same key is on line {} already", first.line),
+                    format!("duplicate key; the first is on line {}", first.line),
                 );
             } else {
                 first.insert(&entry.key, entry.at);

@@ -15,6 +15,8 @@ mod reference;
 mod route;
 mod source;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod top;
 mod tree;
 mod units;

@@ -80,7 +80,7 @@ impl Field<'_> {
             return Err("expected a path after \"file:\"".to_owned());
         }
         let shown = path.escape_debug();
-        let bytes = read_bounded(&self.cx.dir.join(path), MAX_SECRET)
+        let bytes = read_bounded(&self.cx.at(path), MAX_SECRET)
             .map_err(|text| format!("file {shown} {text}"))?;
         String::from_utf8(bytes).map_err(|_| format!("the secret of file:{shown} is not text"))
     }

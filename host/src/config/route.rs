@@ -121,7 +121,7 @@ impl Field<'_> {
     fn min_budget(&self) -> Option<Option<Duration>> {
         self.duration_or(
             "p95",
-            "a duration: a whole number and ms, s, m or h, such as 30s; or p95",
+            "a duration such as 30s (a whole number and ms, s, m or h) or p95",
             Duration::ZERO,
         )
     }

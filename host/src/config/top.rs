@@ -57,7 +57,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         state_dir: m
             .get("state_dir")
             .path()
-            .unwrap_or_else(|| m.whole().cx.dir.join("./sluice-state")),
+            .unwrap_or_else(|| m.whole().cx.at("sluice-state")),
         breaker: breaker(&m.get("breaker")),
         gates,
         retry_budget: m.get("retry_budget").map(|m| RetryBudget {
@@ -95,7 +95,7 @@ fn plugins(field: &Field<'_>) -> Plugins {
         dir: m
             .get("dir")
             .path()
-            .unwrap_or_else(|| field.cx.dir.join("./plugins.d")),
+            .unwrap_or_else(|| field.cx.at("plugins.d")),
         headers: m.get("headers").header_names(Use::Plugins),
         deadline: m
             .get("deadline")

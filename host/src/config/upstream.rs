@@ -243,6 +243,10 @@ fn parse_url(text: &str) -> Result<BaseUrl, &'static str> {
     if text.contains('#') {
         return Err("a base URL has no fragment (\"#…\")");
     }
+    // The URI type takes other letters in a path; upstreams would not agree on their bytes.
+    if !text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err("is not a valid URL: visible ASCII only, the rest percent-encoded");
+    }
     let uri: http::Uri = text.parse().map_err(|_| "is not a valid URL")?;
     let tls = match uri.scheme_str() {
         Some("https") => true,

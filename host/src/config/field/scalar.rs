@@ -113,7 +113,7 @@ impl<'a> Field<'a> {
 
     pub(in crate::config) fn duration(&self, least: Duration) -> Option<Duration> {
         let duration = self.parsed(
-            "a duration: a whole number and ms, s, m or h, such as 30s",
+            "a duration such as 30s (a whole number and ms, s, m or h)",
             units::duration,
         )?;
         self.duration_in_range(duration, least)
@@ -137,7 +137,7 @@ impl<'a> Field<'a> {
     pub(in crate::config) fn duration_or_off(&self) -> Option<Option<Duration>> {
         self.duration_or(
             "off",
-            "a duration: a whole number and ms, s, m or h, such as 30s; or off",
+            "a duration such as 30s (a whole number and ms, s, m or h) or off",
             SOME,
         )
     }
@@ -164,7 +164,7 @@ impl<'a> Field<'a> {
 
     /// Bytes.
     pub(in crate::config) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let what = "a size: a whole number and B, KB, MB, GB, KiB, MiB or GiB, such as 16MiB";
+        let what = "a size such as 16MiB (a whole number and B, KB, MB, GB, KiB, MiB or GiB)";
         let size = self.parsed(what, units::size)?;
         if !range.contains(&size) {
             let (low, high) = (
@@ -207,6 +207,6 @@ impl<'a> Field<'a> {
             self.error("a path cannot hold a NUL character");
             return None;
         }
-        Some(self.cx.dir.join(path))
+        Some(self.cx.at(path))
     }
 }
