@@ -1,3 +1,4 @@
 //! Sluice: an LLM gateway that its operators program in WebAssembly.
 
+pub mod cli;
 pub mod config;

@@ -1,1 +1,5 @@
 //! One binary.
+
+mod config_examples;
+mod config_golden;
+mod config_properties;
