@@ -4,6 +4,8 @@
 //! engine: time is an argument (`std::time::Instant`), and effects are the caller's.
 #![deny(missing_docs)]
 
+pub mod breaker;
+pub mod budget;
 pub mod facts;
 pub mod kind;
 pub mod verdict;
