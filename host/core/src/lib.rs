@@ -8,4 +8,7 @@ pub mod breaker;
 pub mod budget;
 pub mod facts;
 pub mod kind;
+pub mod latency;
+pub mod retry_budget;
 pub mod verdict;
+pub mod window;
