@@ -57,7 +57,9 @@ impl Latency {
             self.pair = Pair::new(now).map(Box::new);
         }
         if let Some(pair) = &mut self.pair {
-            let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).clamp(LOWEST_MS, HIGHEST_MS);
+            let ms = u64::try_from(took.as_millis())
+                .unwrap_or(u64::MAX)
+                .clamp(LOWEST_MS, HIGHEST_MS);
             pair.older.saturating_record(ms);
             pair.newer.saturating_record(ms);
         }
@@ -68,7 +70,12 @@ impl Latency {
         self.rotate(now);
         let read = &self.pair.as_ref()?.older;
         let at = |quantile| Duration::from_millis(read.value_at_quantile(quantile));
-        (!read.is_empty()).then(|| Percentiles { p50: at(0.5), p95: at(0.95), p99: at(0.99), samples: read.len() })
+        (!read.is_empty()).then(|| Percentiles {
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            samples: read.len(),
+        })
     }
 
     fn rotate(&mut self, now: Instant) {
@@ -88,6 +95,10 @@ impl Pair {
     /// None only if the library refused the constant bounds, which a test would show.
     fn new(now: Instant) -> Option<Self> {
         let empty = || Histogram::new_with_bounds(LOWEST_MS, HIGHEST_MS, DIGITS).ok();
-        Some(Self { older: empty()?, newer: empty()?, rotated: now })
+        Some(Self {
+            older: empty()?,
+            newer: empty()?,
+            rotated: now,
+        })
     }
 }

@@ -7,8 +7,10 @@
 pub mod breaker;
 pub mod budget;
 pub mod facts;
+pub mod gate;
 pub mod kind;
 pub mod latency;
+pub mod retry_after;
 pub mod retry_budget;
 pub mod verdict;
 pub mod window;
