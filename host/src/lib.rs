@@ -1,3 +1,5 @@
 //! Sluice: an LLM gateway that its operators program in WebAssembly.
 
+pub mod clock;
 pub mod config;
+pub mod state;
