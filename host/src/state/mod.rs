@@ -17,7 +17,7 @@ use sluice_core::retry_budget::{self, RetryBudget};
 use crate::config::{self, Config};
 
 mod gate;
-mod target;
+mod target_cell;
 mod upstream;
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ mod tests;
 
 pub use gate::{Gate, GatePage, GateRefusal, Permit};
 pub use sluice_core::gate::Priority;
-pub use target::{Able, Running, TargetCell, TargetPage, Ticket};
+pub use target_cell::{Able, Running, TargetCell, TargetPage, Ticket};
 pub use upstream::{Aside, AsideState, CredentialPage, Lease, Pick, UpstreamCell};
 
 /// Is told what happens in here, for metrics and events. Called outside of locks, so two calls about one
@@ -57,7 +57,7 @@ struct Kept {
     global: Option<Arc<Gate>>,
     retry_budget: Option<Arc<RetryBudgetCell>>,
     upstreams: BTreeMap<String, upstream::Kept>,
-    targets: BTreeMap<String, Arc<target::Kept>>,
+    targets: BTreeMap<String, Arc<target_cell::Kept>>,
     target_gates: BTreeMap<String, Arc<Gate>>,
 }
 
@@ -107,7 +107,7 @@ impl State {
                         behind.set(&config.breaker);
                         behind.clone()
                     }
-                    None => Arc::new(target::Kept::new(
+                    None => Arc::new(target_cell::Kept::new(
                         &target.key,
                         &config.breaker,
                         &self.watch,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use sluice_core::breaker::{self, Breaker, Change, Facts, Lesson};
+use sluice_core::breaker::{self, Breaker, Change, Facts};
 use sluice_core::facts::{BreakerState, Candidate};
 use sluice_core::kind::FailureKind;
 use sluice_core::latency::{Latency, Percentiles};
@@ -14,8 +14,12 @@ use tokio::sync::Notify;
 use super::{Gate, StateWatch, UpstreamCell, lock};
 use crate::{clock, config};
 
+mod ticket;
+
 #[cfg(test)]
 mod tests;
+
+pub use ticket::{Running, Ticket};
 
 /// Providers count by the minute: what they told about a quota is stale after one.
 const QUOTA_KNOWN_FOR: Duration = Duration::from_secs(60);
@@ -150,10 +154,7 @@ impl TargetCell {
             }
         };
         self.kept.tell(change);
-        Ok(Ticket {
-            kept: self.kept.clone(),
-            ticket: Some(ticket),
-        })
+        Ok(Ticket::new(&self.kept, ticket))
     }
 
     /// Leaves it alone until then, without touching its breaker. A longer cool-down stays.
@@ -185,10 +186,7 @@ impl TargetCell {
 
     /// An attempt begins; it runs until what is returned is dropped.
     pub fn run(&self) -> Running {
-        self.kept.in_flight.fetch_add(1, Ordering::Relaxed);
-        Running {
-            kept: self.kept.clone(),
-        }
+        Running::new(&self.kept)
     }
 
     /// An attempt committed so long after it began; a stream's first content came after its own time.
@@ -363,88 +361,5 @@ fn breaker_settings(config: &config::Breaker) -> breaker::Settings {
         rate,
         open: config.open,
         open_max: config.open_max,
-    }
-}
-
-/// The right to one call of a target. Settles exactly once: dropped, it has taught nothing.
-#[must_use = "a ticket that is dropped teaches nothing and gives a probe's slot back"]
-pub struct Ticket {
-    kept: Arc<Kept>,
-    /// There until it is settled.
-    ticket: Option<breaker::Ticket>,
-}
-
-impl std::fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket")
-            .field("target", &self.kept.key)
-            .field("ticket", &self.ticket)
-            .finish()
-    }
-}
-
-impl Ticket {
-    /// It ended well.
-    pub fn success(self, now: Instant) {
-        self.settle(Lesson::Success, now);
-    }
-
-    /// One counted failure.
-    pub fn failure(self, now: Instant) {
-        self.settle(Lesson::Failure, now);
-    }
-
-    /// A failure that opens the breaker at once.
-    pub fn open(self, now: Instant) {
-        self.settle(Lesson::Open, now);
-    }
-
-    /// It taught nothing.
-    pub fn neutral(self) {}
-
-    /// First content went to the caller. As the probe, it closes the breaker, and what is left of the call is
-    /// an ordinary one.
-    pub fn commit(&mut self) {
-        let change = self
-            .ticket
-            .as_mut()
-            .and_then(|ticket| lock(&self.kept.inner).breaker.commit(ticket));
-        self.kept.tell(change);
-    }
-
-    /// It is the probe, and has not committed.
-    pub fn is_probe(&self) -> bool {
-        self.ticket.as_ref().is_some_and(breaker::Ticket::is_probe)
-    }
-
-    fn settle(mut self, lesson: Lesson, now: Instant) {
-        let Some(ticket) = self.ticket.take() else {
-            return;
-        };
-        let factor = 1.0 + 0.2 * fastrand::f64();
-        let change = lock(&self.kept.inner)
-            .breaker
-            .settle(ticket, lesson, now, factor);
-        self.kept.tell(change);
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            lock(&self.kept.inner).breaker.release(ticket);
-        }
-    }
-}
-
-/// An attempt that is running.
-#[must_use = "the attempt counts as over when this is dropped"]
-pub struct Running {
-    kept: Arc<Kept>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kept.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
