@@ -175,9 +175,8 @@ impl TargetCell {
     /// Ends once the breaker opens or a cool-down begins, so that calls queued for this target can go
     /// elsewhere. To be polled by calls that were admitted: a probe does not refuse itself.
     pub async fn refusing(&self) {
-        let mut told = std::pin::pin!(self.kept.refusing.notified());
-        // Listening begins before looking: what happens in between is not missed.
-        told.as_mut().enable();
+        // Made before looking, it hears of everything that happens from here on.
+        let told = self.kept.refusing.notified();
         if lock(&self.kept.inner).refuses(clock::now()) {
             return;
         }
