@@ -5,7 +5,10 @@
 #![deny(missing_docs)]
 
 pub mod decide;
+pub mod breaker;
+pub mod budget;
 pub mod facts;
+pub mod gate;
 pub mod kind;
 pub mod lens;
 pub mod plan;
@@ -13,3 +16,7 @@ pub mod sse;
 pub mod stream;
 pub mod verdict;
 pub mod clean;
+pub mod latency;
+pub mod retry_after;
+pub mod retry_budget;
+pub mod window;

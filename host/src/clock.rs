@@ -1,0 +1,15 @@
+//! The only place that reads a clock.
+//!
+//! Monotonic time comes from the runtime's clock, so that tests which pause it pause everything.
+
+use std::time::{Instant, SystemTime};
+
+/// The moment everything is measured from.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The time of day, for what is shown and for dates in headers. May jump; nothing is measured with it.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
+}
