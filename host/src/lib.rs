@@ -4,3 +4,5 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod state;
+pub mod server;
+pub mod telemetry;

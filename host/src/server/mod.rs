@@ -1,0 +1,3 @@
+//! The listeners and what they answer by themselves.
+
+pub mod pages;
