@@ -1,7 +1,7 @@
 //! The admin pages: what they say and how it is spelled, from plain snapshots that the admin handler fills.
 //!
-//! Pure: no state is read here and no clock. Times are times left, or moments that the snapshot holds. Where a
-//! page is a yes or no (`/readyz`), the status is decided here too.
+//! Pure: no state is read here and no clock. Times are times left, or moments that the snapshot holds. Where
+//! a page is a yes or no (`/readyz`), the status is decided here too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The last requests with everything that was decided about them, for `/debug/decisions`.
 //!
-//! Pushing shares the record and nothing is serialised until someone looks. The ring is bounded in requests, and each
-//! entry in bytes, because reasons and tags come from plugins.
+//! Pushing shares the record and nothing is serialised until someone looks. The ring is bounded in requests,
+//! and each entry in bytes, because reasons and tags come from plugins.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! What happened to targets, configuration and plugins, as closed names. One [`Event`] is one line of the log and
-//! one step of a counter ([`super::Telemetry::event`]), so that the two cannot tell different stories.
+//! What happened to targets, configuration and plugins, as closed names. One [`Event`] is one line of the log
+//! and one step of a counter ([`super::Telemetry::event`]), so that the two cannot tell different stories.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -149,7 +149,8 @@ pub enum Event {
     Provider {
         /// What.
         what: ProviderEvent,
-        /// `upstream/model`: for `FallbackSucceeded` the one that served, for `StreamInterrupted` the one that broke.
+        /// `upstream/model`: for `FallbackSucceeded` the one that served, for `StreamInterrupted` the one
+        /// that broke.
         target: Arc<str>,
         /// The request in which it was seen.
         request_id: Option<Arc<str>>,
@@ -212,7 +213,9 @@ impl Event {
     pub const fn level(&self) -> Level {
         match self {
             Self::Provider { what, .. } => match what {
-                ProviderEvent::RequestFailed | ProviderEvent::ProbeFailed | ProviderEvent::StreamInterrupted => Level::WARN,
+                ProviderEvent::RequestFailed
+                | ProviderEvent::ProbeFailed
+                | ProviderEvent::StreamInterrupted => Level::WARN,
                 _ => Level::INFO,
             },
             Self::Breaker { to: BreakerState::Open, .. } => Level::WARN,

@@ -1,8 +1,9 @@
 //! Telling what happened: metrics, events, records, the log, and the last decisions.
 //!
-//! [`Telemetry`] is the one handle the rest of the gateway holds. What happens is told to it once, in the words of the
-//! gateway, and it goes to every place where it belongs. Nothing here blocks a stream: a step of a counter, a short lock,
-//! or a line that is dropped and counted. Nothing here takes part in a decision, and no type that holds a secret comes in.
+//! [`Telemetry`] is the one handle the rest of the gateway holds. What happens is told to it once, in the
+//! words of the gateway, and it goes to every place where it belongs. Nothing here blocks a stream: a step of
+//! a counter, a short lock, or a line that is dropped and counted. Nothing here takes part in a decision, and
+//! no type that holds a secret comes in.
 
 pub mod decisions;
 pub mod events;
@@ -67,7 +68,12 @@ impl LogRules {
 
 impl Telemetry {
     /// Telemetry of one gateway, whose lines go to `writer` and whose last `decisions` requests are kept.
-    pub fn new(names: &Names, log: &Log, decisions: usize, writer: LineWriter) -> Result<Self, TelemetryError> {
+    pub fn new(
+        names: &Names,
+        log: &Log,
+        decisions: usize,
+        writer: LineWriter,
+    ) -> Result<Self, TelemetryError> {
         Ok(Self(Arc::new(Inner {
             metrics: Metrics::new(names)?,
             writer,
@@ -106,8 +112,8 @@ impl Telemetry {
         }
     }
 
-    /// A request has ended. To be called once for each: it is counted, its record is written (`log.records`), and it is kept
-    /// among the last decisions. `overhead` is the gateway's own part of its time.
+    /// A request has ended. To be called once for each: it is counted, its record is written (`log.records`),
+    /// and it is kept among the last decisions. `overhead` is the gateway's own part of its time.
     pub fn settled(&self, mut record: Record, decision: Decision, overhead: Option<Duration>) {
         let inner = &*self.0;
         inner.metrics.request_ended(&summary(&record, overhead));
@@ -119,7 +125,8 @@ impl Telemetry {
         inner.decisions.push(Arc::new(record), decision);
     }
 
-    /// Writes what is queued and takes nothing more; blocks the calling thread for at most `patience`. False: not all was written.
+    /// Writes what is queued and takes nothing more; blocks the calling thread for at most `patience`. False:
+    /// not all was written.
     pub fn close(&self, patience: Duration) -> bool {
         self.0.writer.close(patience)
     }

@@ -120,7 +120,14 @@ fn an_event_is_one_line_and_one_step_and_a_quiet_log_counts_all_the_same() {
     }
     assert!(telemetry.close(PATIENCE));
     let written: Vec<_> = captured.json().iter().map(|line| line["event"].clone()).collect();
-    let loud = ["provider_request_failed", "breaker_opened", "config_rejected", "plugin_rejected", "plugin_rolled_back", "plugin_set_aside"];
+    let loud = [
+        "provider_request_failed",
+        "breaker_opened",
+        "config_rejected",
+        "plugin_rejected",
+        "plugin_rolled_back",
+        "plugin_set_aside",
+    ];
     assert_eq!(written, loud);
     let page = page(&telemetry);
     for line in [

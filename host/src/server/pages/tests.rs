@@ -32,7 +32,11 @@ fn readyz_is_200_with_null_or_503_with_the_reason() {
             reason,
             routes: BTreeMap::from([("chat".into(), 1), ("solo".into(), 0)]),
             blocked: vec![
-                Blocked { target: "a/m".into(), why: BlockedBy::Open, until: Some(Duration::from_micros(1_500)) },
+                Blocked {
+                    target: "a/m".into(),
+                    why: BlockedBy::Open,
+                    until: Some(Duration::from_micros(1_500)),
+                },
                 Blocked { target: "b/m".into(), why: BlockedBy::Cooling, until: None },
                 Blocked { target: "c/m".into(), why: BlockedBy::NoCredential, until: None },
             ],

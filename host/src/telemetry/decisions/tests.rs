@@ -69,7 +69,12 @@ fn an_entry_is_the_record_and_what_was_decided() {
                 breaker: BreakerEffect::Ignore,
             },
         ],
-        scores: vec![ScoreRow { target: "a/m1".into(), router: "mine".into(), score: None, reason: Some("far".into()) }],
+        scores: vec![ScoreRow {
+            target: "a/m1".into(),
+            router: "mine".into(),
+            score: None,
+            reason: Some("far".into()),
+        }],
         response_tags: BTreeMap::from([("x-team".into(), "blue".into())]),
     };
     ring.push(record.clone(), decision);
@@ -89,7 +94,12 @@ fn an_entry_is_the_record_and_what_was_decided() {
 fn an_entry_has_a_bound_in_bytes() {
     let ring = Decisions::new(1);
     let long = "x".repeat(10_000);
-    let score = ScoreRow { target: "a/m1".into(), router: "mine".into(), score: Some(1.0), reason: Some(long.clone()) };
+    let score = ScoreRow {
+        target: "a/m1".into(),
+        router: "mine".into(),
+        score: Some(1.0),
+        reason: Some(long.clone()),
+    };
     let decision = Decision {
         verdicts: Vec::new(),
         scores: vec![score; 5_000],

@@ -35,7 +35,11 @@ fn every_name_and_level_is_the_published_one() {
         (breaker(BreakerState::HalfOpen), "breaker_half_open", "info"),
         (breaker(BreakerState::Closed), "breaker_closed", "info"),
         (Event::ConfigReloaded { generation: 1 }, "config_reloaded", "info"),
-        (Event::ConfigRejected { fault: ConfigFault::Syntax, message: String::new() }, "config_rejected", "error"),
+        (
+            Event::ConfigRejected { fault: ConfigFault::Syntax, message: String::new() },
+            "config_rejected",
+            "error",
+        ),
         (plugin(PluginChange::Loaded { digest: "ab".into() }), "plugin_loaded", "info"),
         (plugin(rejected), "plugin_rejected", "error"),
         (plugin(PluginChange::SetAside { pause: Duration::ZERO }), "plugin_set_aside", "warn"),
@@ -63,7 +67,8 @@ fn a_provider_event_carries_what_is_known_and_nothing_else() {
         "request_id": "r1", "target": "a/m", "kind": "retryable_upstream", "status": 503, "ms": 13,
     });
     assert_eq!(line(&full), expected);
-    let names: Vec<_> = line(&provider(ProviderEvent::Recovered)).as_object().expect("an object").keys().cloned().collect();
+    let names: Vec<_> =
+        line(&provider(ProviderEvent::Recovered)).as_object().expect("an object").keys().cloned().collect();
     assert_eq!(names, ["event", "level", "target", "time"]);
 }
 
@@ -75,8 +80,14 @@ fn a_rejection_says_why_in_one_line() {
         message: "two\nlines".into(),
     });
     let text = String::from_utf8(rejected.line(LogFormat::Text, UNIX_EPOCH)).expect("text");
-    assert_eq!(text, "1970-01-01T00:00:00.000Z ERROR plugin_rejected plugin=mine digest=cd reason=name_conflict two\\nlines");
-    let faulty = Event::ConfigRejected { fault: ConfigFault::Invalid, message: "a.yaml:1:1: x: y\na.yaml:2:1: z: w".into() };
+    assert_eq!(
+        text,
+        "1970-01-01T00:00:00.000Z ERROR plugin_rejected plugin=mine digest=cd reason=name_conflict two\\nlines"
+    );
+    let faulty = Event::ConfigRejected {
+        fault: ConfigFault::Invalid,
+        message: "a.yaml:1:1: x: y\na.yaml:2:1: z: w".into(),
+    };
     assert_eq!(line(&faulty)["message"], "a.yaml:1:1: x: y\na.yaml:2:1: z: w");
 }
 

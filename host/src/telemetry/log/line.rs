@@ -1,8 +1,8 @@
 //! One line of the log, as JSON or for people. The same calls make both forms, so that no field can be in one
 //! and missing in the other.
 //!
-//! Nothing that is put in can end the line or start another: JSON escapes control characters anyway, and the text form
-//! does it here. Each value is bounded, because some of them come from far away.
+//! Nothing that is put in can end the line or start another: JSON escapes control characters anyway, and the
+//! text form does it here. Each value is bounded, because some of them come from far away.
 
 use std::fmt::{self, Write as _};
 use std::time::SystemTime;
@@ -57,7 +57,11 @@ impl Line {
             }
             LogFormat::Text => {
                 self.name(name);
-                if value.is_empty() || value.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '"' | '=' | '\\')) {
+                if value.is_empty()
+                    || value
+                        .chars()
+                        .any(|c| c.is_whitespace() || c.is_control() || matches!(c, '"' | '=' | '\\'))
+                {
                     self.put(format_args!("{value:?}"));
                 } else {
                     self.out.push_str(value);
@@ -103,8 +107,8 @@ impl Line {
         self.out.into_bytes()
     }
 
-    /// Writes the name in front of a value. A name that the line has already gets a `_` behind it: two equal names in one
-    /// object are read differently by every reader.
+    /// Writes the name in front of a value. A name that the line has already gets a `_` behind it: two equal
+    /// names in one object are read differently by every reader.
     fn name(&mut self, name: &str) {
         let mut name = name.to_owned();
         while self.names.contains(&name) {

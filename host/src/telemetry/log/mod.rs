@@ -1,7 +1,7 @@
 //! The log: lines of `tracing` in the configured form, on the same writer as events and records.
 //!
-//! The subscriber of `tracing` is one for the process; events and records are not sent through it, because several
-//! gateways may run in one process and each has its own sink ([`LineWriter`]).
+//! The subscriber of `tracing` is one for the process; events and records are not sent through it, because
+//! several gateways may run in one process and each has its own sink ([`LineWriter`]).
 
 pub mod line;
 mod writer;
@@ -23,10 +23,13 @@ pub use writer::{Bounds, LineWriter, WriterError};
 
 /// A `log.level` that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("log level: expected `error`, `warn`, `info`, `debug`, `trace`, `off` or a list of `module=level`: {0}")]
+#[error(
+    "log level: expected `error`, `warn`, `info`, `debug`, `trace`, `off` or a list of `module=level`: {0}"
+)]
 pub struct LevelError(#[from] tracing_subscriber::filter::ParseError);
 
-/// Reads a `log.level`: a level, or a list of `module=level` as `RUST_LOG` has it, without its filters on spans and fields.
+/// Reads a `log.level`: a level, or a list of `module=level` as `RUST_LOG` has it, without its filters on
+/// spans and fields.
 pub fn level(text: &str) -> Result<Targets, LevelError> {
     Ok(text.parse()?)
 }
@@ -34,11 +37,13 @@ pub fn level(text: &str) -> Result<Targets, LevelError> {
 /// Changes the level of the installed subscriber.
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// Makes `writer` the place of the process's log lines. False: the process has a subscriber already, which stays.
+/// Makes `writer` the place of the process's log lines. False: the process has a subscriber already, which
+/// stays.
 pub fn install(log: &Log, writer: LineWriter) -> Result<bool, LevelError> {
     let (filter, handle) = reload::Layer::new(level(&log.level)?);
     let layer = LineLayer { format: log.format, writer };
-    let installed = tracing::subscriber::set_global_default(Registry::default().with(filter).with(layer)).is_ok();
+    let installed =
+        tracing::subscriber::set_global_default(Registry::default().with(filter).with(layer)).is_ok();
     if installed {
         // Set once, because a global subscriber is installed once.
         let _ = LEVEL.set(handle);

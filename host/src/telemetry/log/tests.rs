@@ -91,7 +91,10 @@ fn a_flood_into_a_stuck_pipe_is_dropped_counted_and_told() {
     assert!(pipe.writer.close(PATIENCE));
     let lines = pipe.out.json();
     assert_eq!(lines[0], "first");
-    assert_eq!((&lines[1]["event"], &lines[1]["dropped"], &lines[1]["level"]), (&json!("log_lines_dropped"), &json!(99_991), &json!("warn")));
+    assert_eq!(
+        (&lines[1]["event"], &lines[1]["dropped"], &lines[1]["level"]),
+        (&json!("log_lines_dropped"), &json!(99_991), &json!("warn"))
+    );
     assert_eq!(lines[2..], (0..9).map(|n| json!(n)).collect::<Vec<_>>());
 }
 
@@ -178,7 +181,9 @@ fn the_thread_ends_with_its_last_handle() {
     }
     let (gone, end) = channel();
     let captured = Captured::default();
-    let writer = LineWriter::start(Box::new(Place(Gone(gone), captured.clone())), LogFormat::Json, Bounds::default()).unwrap();
+    let writer =
+        LineWriter::start(Box::new(Place(Gone(gone), captured.clone())), LogFormat::Json, Bounds::default())
+            .unwrap();
     let other = writer.clone();
     drop(writer);
     assert!(other.push(b"1".to_vec()));
@@ -190,7 +195,8 @@ fn the_thread_ends_with_its_last_handle() {
 /// What `speak` logs, as lines.
 fn logged(format: LogFormat, level: &str, speak: impl FnOnce()) -> Captured {
     let (writer, captured) = capturing(format);
-    let subscriber = Registry::default().with(super::level(level).unwrap()).with(LineLayer::new(format, writer.clone()));
+    let subscriber =
+        Registry::default().with(super::level(level).unwrap()).with(LineLayer::new(format, writer.clone()));
     tracing::subscriber::with_default(subscriber, speak);
     assert!(writer.close(PATIENCE));
     captured
@@ -199,7 +205,19 @@ fn logged(format: LogFormat, level: &str, speak: impl FnOnce()) -> Captured {
 #[test]
 fn log_lines_are_flat_json_and_a_field_never_hides_another() {
     let captured = logged(LogFormat::Json, "info", || {
-        tracing::warn!(n = 1_u64, neg = -2_i64, ok = true, ratio = 0.5, bad = f64::NAN, text = "a\n\"b\"", time = "mine", level = "mine", shown = %Level::INFO, "hello {}", 7);
+        tracing::warn!(
+            n = 1_u64,
+            neg = -2_i64,
+            ok = true,
+            ratio = 0.5,
+            bad = f64::NAN,
+            text = "a\n\"b\"",
+            time = "mine",
+            level = "mine",
+            shown = %Level::INFO,
+            "hello {}",
+            7
+        );
         tracing::debug!("not wanted");
         tracing::info!(event = "started", "with an event");
     });
@@ -251,7 +269,11 @@ fn levels_are_read_as_words_or_by_module() {
         ("warn,sluice::plugin=trace", "sluice::plugin::engine", Level::TRACE, true),
         ("warn,sluice::plugin=trace", "sluice::proxy", Level::INFO, false),
     ] {
-        assert_eq!(super::level(text).unwrap().would_enable(module, &level), wanted, "{text} {module} {level}");
+        assert_eq!(
+            super::level(text).unwrap().would_enable(module, &level),
+            wanted,
+            "{text} {module} {level}"
+        );
     }
     let error = super::level("sluice=loud").unwrap_err().to_string();
     assert!(error.starts_with("log level: expected `error`, `warn`"), "{error}");
@@ -269,7 +291,8 @@ fn a_second_subscriber_is_refused_and_the_first_keeps_working() {
     assert!(relevel("warn,sluice::install_test=info").unwrap());
     tracing::info!(target: "sluice::install_test", "heard");
     assert!(first.close(PATIENCE) && second.close(PATIENCE));
-    let heard: Vec<_> = captured.json().into_iter().filter(|line| line["module"] == "sluice::install_test").collect();
+    let heard: Vec<_> =
+        captured.json().into_iter().filter(|line| line["module"] == "sluice::install_test").collect();
     assert_eq!(heard.iter().map(|line| &line["message"]).collect::<Vec<_>>(), ["heard"]);
     assert_eq!(other.text(), "");
 }
@@ -277,7 +300,9 @@ fn a_second_subscriber_is_refused_and_the_first_keeps_working() {
 #[test]
 fn times_are_utc_to_the_millisecond_and_cuts_keep_characters_whole() {
     assert_eq!(line::rfc3339(UNIX_EPOCH + Duration::from_micros(1_234_999)), "1970-01-01T00:00:01.234Z");
-    for (text, max, kept) in [("abc", 2, "ab"), ("aé", 2, "a"), ("aé", 3, "aé"), ("", 0, ""), ("abc", 9, "abc")] {
+    for (text, max, kept) in
+        [("abc", 2, "ab"), ("aé", 2, "a"), ("aé", 3, "aé"), ("", 0, ""), ("abc", 9, "abc")]
+    {
         assert_eq!(line::clip(text, max), kept);
     }
 }

@@ -1,8 +1,8 @@
 //! The way to stdout: a queue with bounds in lines and bytes, and one thread that empties it.
 //!
 //! A stream must never wait for a slow terminal or a full pipe, so [`LineWriter::push`] only ever holds a
-//! lock that is not held during I/O, and a line that finds no room is dropped and counted. How many were lost is
-//! said in a line of its own as soon as lines flow again. What a line looks like is decided elsewhere.
+//! lock that is not held during I/O, and a line that finds no room is dropped and counted. How many were lost
+//! is said in a line of its own as soon as lines flow again. What a line looks like is decided elsewhere.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -35,7 +35,8 @@ impl Default for Bounds {
 #[error("the thread that writes the log could not be started: {0}")]
 pub struct WriterError(#[from] std::io::Error);
 
-/// Handle of the one writer of a sink. Clones share it; when the last is gone the thread writes what is queued and ends.
+/// Handle of the one writer of a sink. Clones share it; when the last is gone the thread writes what is
+/// queued and ends.
 #[derive(Debug, Clone)]
 pub struct LineWriter(Arc<Owner>);
 
@@ -83,7 +84,8 @@ impl Shared {
 impl LineWriter {
     /// Starts the thread. `format` is that of the line that tells of dropped ones.
     pub fn start(out: Box<dyn Write + Send>, format: LogFormat, bounds: Bounds) -> Result<Self, WriterError> {
-        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), ended: Condvar::new(), bounds });
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), ended: Condvar::new(), bounds });
         let mine = shared.clone();
         std::thread::Builder::new().name("sluice-log".into()).spawn(move || {
             Pump { shared: &mine, out, format, buffer: Vec::new() }.run();
@@ -91,7 +93,8 @@ impl LineWriter {
         Ok(Self(Arc::new(Owner(shared))))
     }
 
-    /// Queues one line, without its line feed. False: there was no room, or the writer is closed, and it was counted.
+    /// Queues one line, without its line feed. False: there was no room, or the writer is closed, and it was
+    /// counted.
     pub fn push(&self, mut line: Vec<u8>) -> bool {
         line.push(b'\n');
         let shared = &self.0.0;
@@ -117,8 +120,8 @@ impl LineWriter {
         self.0.0.lock().dropped
     }
 
-    /// Takes no further lines and waits, at most `patience`, until all queued ones are written. Blocks the calling thread.
-    /// False: the time was over first.
+    /// Takes no further lines and waits, at most `patience`, until all queued ones are written. Blocks the
+    /// calling thread. False: the time was over first.
     pub fn close(&self, patience: Duration) -> bool {
         let shared = &self.0.0;
         let mut state = shared.lock();
@@ -138,7 +141,8 @@ struct Pump<'a> {
 }
 
 impl Drop for Pump<'_> {
-    /// Also when the writer given to us panics: nobody waits in vain, and nothing is queued for a dead thread.
+    /// Also when the writer given to us panics: nobody waits in vain, and nothing is queued for a dead
+    /// thread.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
@@ -188,7 +192,8 @@ impl Pump<'_> {
         Some((batch, std::mem::take(&mut state.untold)))
     }
 
-    /// Writes the buffer, which holds `lines` lines, and gives the number of those that were lost. `telling` is 0 once a write went well.
+    /// Writes the buffer, which holds `lines` lines, and gives the number of those that were lost. `telling`
+    /// is 0 once a write went well.
     fn flush(&mut self, lines: u64, telling: &mut u64) -> u64 {
         let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
         self.buffer.clear();

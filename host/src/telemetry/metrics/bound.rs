@@ -1,5 +1,5 @@
-//! Which names may be label values. Clients choose model names and folders hold any file name, so only what is configured
-//! gets series of its own; everything else is `other`, and what is absent is `none`.
+//! Which names may be label values. Clients choose model names and folders hold any file name, so only what
+//! is configured gets series of its own; everything else is `other`, and what is absent is `none`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Every metric that is counted as things happen: names, help texts, labels and buckets. The gauges that mirror live
-//! state are in [`super::scrape`].
+//! Every metric that is counted as things happen: names, help texts, labels and buckets. The gauges that
+//! mirror live state are in [`super::scrape`].
 
 use prometheus::{Histogram, IntCounter};
 
@@ -8,9 +8,11 @@ use super::family::{Family, Series};
 /// Whole requests and streams, seconds.
 const DURATION: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 /// To commit or first content, seconds: fine where people notice.
-const FIRST: &[f64] = &[0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0];
+const FIRST: &[f64] =
+    &[0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0];
 /// The gateway's own part, seconds.
-const OVERHEAD: &[f64] = &[0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
+const OVERHEAD: &[f64] =
+    &[0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
 /// Attempts; nine targets with six retries each are the most.
 const ATTEMPTS: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0, 17.0, 33.0];
 /// Budget left, seconds.
@@ -18,8 +20,10 @@ const LEFT: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.
 /// Waiting at a gate, seconds.
 const WAIT: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// One call of a plugin, seconds.
-const CALL: &[f64] =
-    &[0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1];
+const CALL: &[f64] = &[
+    0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
+    0.1,
+];
 
 /// All families.
 #[derive(Debug)]
@@ -49,7 +53,11 @@ pub struct Families {
     pub records_dropped: Family<IntCounter>,
 }
 
-fn counter(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> prometheus::Result<Family<IntCounter>> {
+fn counter(
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+) -> prometheus::Result<Family<IntCounter>> {
     Family::new(name, help, labels, &[])
 }
 
@@ -109,7 +117,10 @@ impl Families {
     }
 
     /// Calls `each` with every family.
-    fn visit(&self, each: &mut dyn FnMut(&dyn AnyFamily) -> prometheus::Result<()>) -> prometheus::Result<()> {
+    fn visit(
+        &self,
+        each: &mut dyn FnMut(&dyn AnyFamily) -> prometheus::Result<()>,
+    ) -> prometheus::Result<()> {
         let all: [&dyn AnyFamily; 23] = [
             &self.requests,
             &self.request_duration,

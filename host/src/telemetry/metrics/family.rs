@@ -1,8 +1,9 @@
 //! One metric name and its series.
 //!
 //! The vectors of the `prometheus` crate find a series by a hash over its label values run together, so that
-//! (`ab`, `c`) and (`a`, `bc`) are one series. Names of models are free text here, so the values themselves are the key. The
-//! series of a name that is gone can be taken out again, and a family without series is still announced.
+//! (`ab`, `c`) and (`a`, `bc`) are one series. Names of models are free text here, so the values themselves
+//! are the key. The series of a name that is gone can be taken out again, and a family without series is
+//! still announced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -57,8 +58,8 @@ pub struct Family<S> {
     labels: &'static [&'static str],
     buckets: &'static [f64],
     series: RwLock<BTreeMap<Vec<Arc<str>>, S>>,
-    /// Stands in where a series cannot be made, and is never shown. [`Family::new`] has made one with the same name, labels and
-    /// buckets, so it is never used either.
+    /// Stands in where a series cannot be made, and is never shown. [`Family::new`] has made one with the
+    /// same name, labels and buckets, so it is never used either.
     spare: S,
 }
 

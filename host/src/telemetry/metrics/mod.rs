@@ -1,14 +1,15 @@
 //! What is counted, in the words of the gateway: a request ended, an attempt ended, a gate refused.
 //!
-//! Label values are bounded: names come from the configuration and the plugins folder ([`bound`]), all else from closed
-//! sets. A name that a reload takes away keeps its series until the next reload, so that requests which started with
-//! it are still counted in full and a scrape sees their last value; then they go.
+//! Label values are bounded: names come from the configuration and the plugins folder ([`bound`]), all else
+//! from closed sets. A name that a reload takes away keeps its series until the next reload, so that requests
+//! which started with it are still counted in full and a scrape sees their last value; then they go.
 
 mod bound;
 mod families;
 mod family;
 mod handles;
 mod scrape;
+mod target;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +26,9 @@ use bound::{Allowed, NONE, OTHER, Table};
 use families::Families;
 
 pub use bound::{Names, TargetName};
-pub use handles::{AttemptResult, GateSeries, PluginSeries, RouteSeries, TargetSeries};
+pub use handles::{GateSeries, PluginSeries, RouteSeries};
 pub use scrape::{GateGauges, PluginGauges, PluginVersion, Scrape, TargetGauges};
+pub use target::{AttemptResult, TargetSeries};
 
 /// `content-type` of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -115,7 +117,8 @@ impl Metrics {
     pub fn new(names: &Names) -> Result<Self, MetricsError> {
         let families = Arc::new(Families::new()?);
         let other: Arc<str> = OTHER.into();
-        let target = TargetSeries::new(families.clone(), u64::MAX, other.clone(), other.clone(), other.clone());
+        let target =
+            TargetSeries::new(families.clone(), u64::MAX, other.clone(), other.clone(), other.clone());
         let metrics = Self {
             routes: Table::new(RouteSeries::new(families.clone(), other.clone())),
             no_model: RouteSeries::new(families.clone(), NONE.into()),
@@ -135,28 +138,35 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Takes the names of a new configuration. Names that are gone are `other` from now on; their series go with the next change.
+    /// Takes the names of a new configuration. Names that are gone are `other` from now on; their series go
+    /// with the next change.
     pub fn set_names(&self, names: &Names) {
         let mut allowed = self.lock();
         let families = || self.families.clone();
-        // Fresh series objects for every name, so that no look-up of an older configuration outlives this one.
-        let routes = names.routes.iter().map(|name| (name.clone(), Arc::new(RouteSeries::new(families(), name.clone()))));
+        // Fresh series objects for every name, so that no look-up of an older configuration outlives this
+        // one.
+        let routes = names
+            .routes
+            .iter()
+            .map(|name| (name.clone(), Arc::new(RouteSeries::new(families(), name.clone()))));
         self.routes.set(routes.collect());
         let targets = names.targets.iter().map(|t| {
             let id = self.next_target.fetch_add(1, Ordering::Relaxed);
-            let series = TargetSeries::new(families(), id, t.key.clone(), t.upstream.clone(), t.model.clone());
+            let series =
+                TargetSeries::new(families(), id, t.key.clone(), t.upstream.clone(), t.model.clone());
             (t.key.clone(), Arc::new(series.at_zero()))
         });
         self.targets.set(targets.collect());
-        let gates = names.gates().map(|gate| (gate.clone(), Arc::new(GateSeries::new(families(), gate).at_zero())));
+        let gates =
+            names.gates().map(|gate| (gate.clone(), Arc::new(GateSeries::new(families(), gate).at_zero())));
         self.gates.set(gates.collect());
         let new = Allowed::of(names);
         let old = std::mem::replace(&mut *allowed, new.clone());
         self.families.retain(&|label, value| new.allows(label, value) || old.allows(label, value));
     }
 
-    /// Takes the plugins that there are now, the bundled and the rejected ones included, and what each can be asked for.
-    /// Those that are gone go with the next change.
+    /// Takes the plugins that there are now, the bundled and the rejected ones included, and what each can be
+    /// asked for. Those that are gone go with the next change.
     pub fn set_plugins(&self, plugins: &[(Arc<str>, Vec<PluginKind>)]) {
         let _changing = self.lock();
         let series = plugins.iter().take(MAX_PLUGINS).map(|(name, kinds)| {
@@ -188,7 +198,8 @@ impl Metrics {
         self.gates.get(gate)
     }
 
-    /// The series of a plugin. A name that was not announced by [`Metrics::set_plugins`] is taken up while there is room.
+    /// The series of a plugin. A name that was not announced by [`Metrics::set_plugins`] is taken up while
+    /// there is room.
     pub fn plugin(&self, name: &str) -> Arc<PluginSeries> {
         if let Some(found) = self.plugins.find(name) {
             return found;

@@ -1,5 +1,5 @@
-//! The gauges that mirror live state. They are not kept: each scrape makes them from a snapshot, so that nothing can go
-//! stale and nothing has to be told when it changes.
+//! The gauges that mirror live state. They are not kept: each scrape makes them from a snapshot, so that
+//! nothing can go stale and nothing has to be told when it changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,19 +93,25 @@ const BUILD: [&str; 3] = [
     crate::telemetry::CONTRACT,
 ];
 
-/// Appends all gauges. Rows that share a label (`other`) are added up for gates; of targets the worst is shown.
+/// Appends all gauges. Rows that share a label (`other`) are added up for gates; of targets the worst is
+/// shown.
 pub fn render(scrape: &Scrape, labels: &dyn Labels, out: &mut String) -> prometheus::Result<()> {
     targets(&scrape.targets, labels, out)?;
     gates(&scrape.gates, labels, out)?;
     plugins(&scrape.plugins, labels, out)?;
     single("sluice_generation", "Generation that new requests get.", scrape.generation, out)?;
     single("sluice_records_spooled", "Records that wait in the spool.", scrape.records_spooled, out)?;
-    let build = gauge("sluice_build_info", "What this process was built from.", &["version", "commit", "contract"])?;
+    let build =
+        gauge("sluice_build_info", "What this process was built from.", &["version", "commit", "contract"])?;
     build.with(&BUILD).set(1.0);
     build.render(out)
 }
 
-fn gauge(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> prometheus::Result<Family<Gauge>> {
+fn gauge(
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+) -> prometheus::Result<Family<Gauge>> {
     Family::new(name, help, labels, &[])
 }
 
@@ -153,7 +159,11 @@ fn gates(rows: &[GateGauges], labels: &dyn Labels, out: &mut String) -> promethe
 
 fn plugins(rows: &[PluginGauges], labels: &dyn Labels, out: &mut String) -> prometheus::Result<()> {
     let state = gauge("sluice_plugin_state", "1 for the state a plugin is in.", &["plugin", "state"])?;
-    let info = gauge("sluice_plugin_info", "What runs of a plugin.", &["plugin", "kind", "digest", "version", "contract"])?;
+    let info = gauge(
+        "sluice_plugin_info",
+        "What runs of a plugin.",
+        &["plugin", "kind", "digest", "version", "contract"],
+    )?;
     for row in rows {
         let plugin = labels.plugin(&row.plugin);
         for possible in PluginState::ALL {
@@ -164,7 +174,8 @@ fn plugins(rows: &[PluginGauges], labels: &dyn Labels, out: &mut String) -> prom
         }
         if let Some(version) = &row.running {
             for kind in &version.kinds {
-                info.with(&[&plugin, kind.as_str(), &version.digest, &version.version, &version.contract]).set(1.0);
+                info.with(&[&plugin, kind.as_str(), &version.digest, &version.version, &version.contract])
+                    .set(1.0);
             }
         }
     }

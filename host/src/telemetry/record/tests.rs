@@ -49,7 +49,11 @@ pub(crate) fn sample() -> Record {
         tokens: Some(Usage { input: 11, output: 22, estimated: false }),
         max_tokens_lowered: Some(256),
         generation: 7,
-        plugins: vec![PluginRef { name: "weighted-router".into(), kind: PluginKind::Router, digest: "abcd".into() }],
+        plugins: vec![PluginRef {
+            name: "weighted-router".into(),
+            kind: PluginKind::Router,
+            digest: "abcd".into(),
+        }],
         decision: Some(vec![Choice {
             target: "a/m1".into(),
             score: Some(0.75),
@@ -124,10 +128,24 @@ fn a_record_of_nothing_keeps_its_fields_as_nulls() {
     let full = json(&sample());
     let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&line), names(&full));
-    for name in ["caller", "model", "served_model", "upstream", "failure_kind", "latency_ms", "ttft_ms", "tokens", "max_tokens_lowered", "decision"] {
+    for name in [
+        "caller",
+        "model",
+        "served_model",
+        "upstream",
+        "failure_kind",
+        "latency_ms",
+        "ttft_ms",
+        "tokens",
+        "max_tokens_lowered",
+        "decision",
+    ] {
         assert_eq!(line[name], Value::Null, "{name}");
     }
-    assert_eq!((&line["route"], &line["is_fallback"], &line["degraded"]), (&json!("primary"), &json!(false), &json!(false)));
+    assert_eq!(
+        (&line["route"], &line["is_fallback"], &line["degraded"]),
+        (&json!("primary"), &json!(false), &json!(false))
+    );
     assert_eq!((&line["attempts"], &line["plugins"], &line["tags"]), (&json!([]), &json!([]), &json!({})));
 }
 
@@ -150,8 +168,10 @@ fn what_others_wrote_is_cut_between_characters() {
     let mut record = sample();
     record.model = Some(long.as_str().into());
     record.endpoint = long.clone().into();
-    record.attempts = vec![AttemptRecord { upstream_request_id: Some(long.clone()), ..record.attempts[0].clone() }; 1000];
-    let choice = Choice { reason: Some(long.clone()), ..record.decision.clone().expect("a decision")[0].clone() };
+    record.attempts =
+        vec![AttemptRecord { upstream_request_id: Some(long.clone()), ..record.attempts[0].clone() }; 1000];
+    let choice =
+        Choice { reason: Some(long.clone()), ..record.decision.clone().expect("a decision")[0].clone() };
     record.decision = Some(vec![choice; 1000]);
     record.tags = (0..1000).map(|n| (format!("tag{n}"), long.clone())).collect();
     record.tags.insert(long.clone(), "x".into());

@@ -33,7 +33,10 @@ impl Exposition {
                 family = (name.into(), kind.into());
             } else {
                 let sample = sample(line);
-                let suffix = sample.name.strip_prefix(&family.0).unwrap_or_else(|| panic!("{line} under {}", family.0));
+                let suffix = sample
+                    .name
+                    .strip_prefix(&family.0)
+                    .unwrap_or_else(|| panic!("{line} under {}", family.0));
                 let fits = match family.1.as_str() {
                     "histogram" => matches!(suffix, "_bucket" | "_sum" | "_count"),
                     _ => suffix.is_empty(),
@@ -73,14 +76,21 @@ impl Exposition {
     }
 
     fn matching(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &Sample> {
-        let wanted = move |s: &&Sample| s.name == name && labels.iter().all(|(k, v)| s.labels.get(*k).is_some_and(|have| have == v));
+        let wanted = move |s: &&Sample| {
+            s.name == name && labels.iter().all(|(k, v)| s.labels.get(*k).is_some_and(|have| have == v))
+        };
         self.series.iter().filter(wanted)
     }
 
     fn check_unique(&self) {
         let mut seen = BTreeSet::new();
         for sample in &self.series {
-            assert!(seen.insert((&sample.name, &sample.labels)), "twice: {} {:?}", sample.name, sample.labels);
+            assert!(
+                seen.insert((&sample.name, &sample.labels)),
+                "twice: {} {:?}",
+                sample.name,
+                sample.labels
+            );
         }
     }
 
@@ -127,7 +137,9 @@ fn sample(line: &str) -> Sample {
 }
 
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// A label value up to its closing quote, and what follows that.
