@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::{Registry, reload};
 
@@ -28,10 +28,15 @@ pub use writer::{Bounds, LineWriter, WriterError};
 )]
 pub struct LevelError(#[from] tracing_subscriber::filter::ParseError);
 
-/// Reads a `log.level`: a level, or a list of `module=level` as `RUST_LOG` has it, without its filters on
-/// spans and fields.
+/// Reads a `log.level`: a level, or a list of `module=level`, as `RUST_LOG` has it. Its filters on spans and
+/// fields are accepted and decide nothing, because lines here carry no spans; what is left of nothing is `error`.
 pub fn level(text: &str) -> Result<Targets, LevelError> {
-    Ok(text.parse()?)
+    let parts: Vec<_> =
+        text.split(',').map(str::trim).filter(|p| !p.is_empty() && !p.contains('[')).collect();
+    if parts.is_empty() {
+        return Ok(Targets::new().with_default(LevelFilter::ERROR));
+    }
+    Ok(parts.join(",").parse()?)
 }
 
 /// Changes the level of the installed subscriber.

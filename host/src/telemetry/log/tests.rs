@@ -266,6 +266,12 @@ fn levels_are_read_as_words_or_by_module() {
         ("info", "h2", Level::INFO, true),
         ("info", "h2", Level::DEBUG, false),
         ("off", "sluice", Level::ERROR, false),
+        ("WARN, sluice=DEBUG ,", "sluice::proxy", Level::DEBUG, true),
+        ("warn,sluice", "sluice::proxy", Level::TRACE, true),
+        ("info,[request{id=7}]=trace", "sluice", Level::INFO, true),
+        ("info,[request{id=7}]=trace", "sluice", Level::DEBUG, false),
+        ("[request]=trace", "sluice", Level::ERROR, true),
+        ("", "sluice", Level::WARN, false),
         ("warn,sluice::plugin=trace", "sluice::plugin::engine", Level::TRACE, true),
         ("warn,sluice::plugin=trace", "sluice::proxy", Level::INFO, false),
     ] {
