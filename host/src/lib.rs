@@ -3,6 +3,10 @@
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod state;
+pub mod generation;
+pub mod policy;
+pub mod proxy;
 pub mod server;
+pub mod state;
 pub mod telemetry;
+pub mod upstream;

@@ -57,10 +57,12 @@ impl Fault {
 
     /// Adds what the response headers say.
     pub fn with_headers(mut self, headers: &HeaderMap, wait_max: Duration) -> Self {
-        let texts = || headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        self.retry_after = retry_after::hint(texts(), clock::wall(), wait_max);
+        let texts: Vec<(&str, &str)> =
+            headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+        self.retry_after = retry_after::hint(texts.iter().copied(), clock::wall(), wait_max);
         self.upstream_request_id = upstream_request_id(headers);
-        self.headers = texts()
+        self.headers = texts
+            .into_iter()
             .filter(|(name, _)| about_limits(name))
             .take(HEADERS_SHOWN)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))

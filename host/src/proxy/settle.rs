@@ -197,17 +197,17 @@ impl Ledger {
         if upstream_request_id.is_some() {
             note.record.upstream_request_id = upstream_request_id;
         }
-        let (record, committed) = (&note.record, note.committed);
-        let result = AttemptResult::Failed(kind);
+        let (record, committed) = (note.record.clone(), note.committed);
         self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
             target: &record.target,
             role: record.role,
-            result,
+            result: AttemptResult::Failed(kind),
             status: record.status,
             to_commit: committed,
         });
-        let what = if committed.is_some() { ProviderEvent::StreamInterrupted } else { ProviderEvent::RequestFailed };
-        self.event(what, record.target.clone(), Some(kind), record.status, Some(record.took));
+        let what =
+            if committed.is_some() { ProviderEvent::StreamInterrupted } else { ProviderEvent::RequestFailed };
+        self.event(what, record.target, Some(kind), record.status, Some(record.took));
     }
 
     /// A gate of ours refused a place at a target: no attempt, but why the target was left.
