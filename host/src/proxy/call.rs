@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use sluice_core::budget::{self, AttemptClock, Budget};
 use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
-use sluice_core::kind::{FailureKind, Role, TransportError};
+use sluice_core::kind::{FailureKind, TransportError};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::verdict::Verdict;
 
@@ -391,11 +391,6 @@ impl Call {
             client_status: verdict.client_status,
             retry_after: None,
         }))
-    }
-
-    /// First choice or not.
-    pub fn role(&self, position: usize) -> Role {
-        self.choice.role(position)
     }
 }
 

@@ -17,6 +17,7 @@ mod respond;
 mod settle;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Request, Response, header};
@@ -27,6 +28,7 @@ use tokio_util::task::TaskTracker;
 pub use body::Body;
 
 use crate::generation::Generation;
+use crate::server::pages::Page;
 use crate::telemetry::Telemetry;
 use error::Failure;
 use settle::Ledger;
@@ -43,15 +45,23 @@ pub struct Shared {
     pub draining: CancellationToken,
 }
 
-/// Answers a call of an API path.
+/// Answers a call of an API path. `set_write_limit` is told how long the client may leave the answer unread.
 ///
 /// # Cancel safety
 /// Dropping the future, or the body it gave, is the client leaving: everything is let go at once, and the
 /// request settles as cancelled.
-pub async fn call(shared: &Arc<Shared>, request: Request<Incoming>, path: &'static str) -> Response<Body> {
+pub async fn call(
+    shared: &Arc<Shared>,
+    request: Request<Incoming>,
+    path: &'static str,
+    set_write_limit: &(dyn Fn(Option<Duration>) + Send + Sync),
+) -> Response<Body> {
     let ledger = open(shared, &request);
     match admit::admit(ledger, request, path).await {
-        Ok(call) => Box::pin(drive(call)).await,
+        Ok(call) => {
+            set_write_limit(call.route.config.client_write);
+            Box::pin(drive(call)).await
+        }
         Err((ledger, failure)) => commit::refuse(ledger, &failure, &[]).await,
     }
 }
@@ -97,6 +107,25 @@ pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&st
             respond::error_response(&Failure::ModelNotFound { model: name.to_owned() }, context, &[])
         }
     };
+    commit::add_request_id(shared, &id, response.headers_mut());
+    response
+}
+
+/// A page of the gateway itself, which is no request of an application.
+pub fn page(shared: &Arc<Shared>, request: &Request<Incoming>, page: Page) -> Response<Body> {
+    let mut response = Response::new(Body::full(page.body.into()));
+    *response.status_mut() = page.status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    commit::add_request_id(shared, &admit::request_id(request.headers()), response.headers_mut());
+    response
+}
+
+/// A page that is not there, or one that was asked for with another method than GET.
+pub fn refused_page(shared: &Arc<Shared>, request: &Request<Incoming>, method: bool) -> Response<Body> {
+    let failure = if method { Failure::MethodNotAllowed { allow: "GET" } } else { Failure::NotFound };
+    let id = admit::request_id(request.headers());
+    let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
+    let mut response = respond::error_response(&failure, context, &[]);
     commit::add_request_id(shared, &id, response.headers_mut());
     response
 }

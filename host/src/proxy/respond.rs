@@ -132,14 +132,10 @@ pub(super) enum Break {
     Interrupted,
     /// No content for too long.
     Stalled,
-    /// The longest stream was reached.
-    StreamMax,
     /// An event could not be read, and the route wants that to end the stream.
     Malformed,
     /// An event was larger than the limit.
     EventTooLarge,
-    /// The gateway is going down.
-    Draining,
 }
 
 impl Break {
@@ -148,10 +144,8 @@ impl Break {
         match self {
             Self::Reported(_) | Self::Interrupted => "upstream_interrupted",
             Self::Stalled => "stream_stalled",
-            Self::StreamMax => "stream_max",
             Self::Malformed => "malformed_event",
             Self::EventTooLarge => "event_too_large",
-            Self::Draining => "draining",
         }
     }
 
@@ -160,10 +154,8 @@ impl Break {
             Self::Reported(_) => "the upstream reported an error in the middle of the answer",
             Self::Interrupted => "the upstream broke off in the middle of the answer",
             Self::Stalled => "the upstream stopped sending in the middle of the answer",
-            Self::StreamMax => "the answer took longer than the gateway lets a stream run",
             Self::Malformed => "the upstream sent an event that cannot be read",
             Self::EventTooLarge => "the upstream sent an event larger than the limit",
-            Self::Draining => "the gateway is shutting down",
         }
     }
 }
