@@ -4,6 +4,7 @@
 //! engine: time is an argument (`std::time::Instant`), and effects are the caller's.
 #![deny(missing_docs)]
 
+pub mod aside;
 pub mod facts;
 pub mod kind;
 pub mod verdict;
