@@ -1,4 +1,4 @@
-//! The only place that reads a clock.
+//! The only place that reads a clock. The pure core is always given the time; everything else asks here.
 //!
 //! Monotonic time comes from the runtime's clock, so that tests which pause it pause everything.
 

@@ -3,7 +3,9 @@
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod gateway;
 pub mod generation;
+pub mod plugin;
 pub mod policy;
 pub mod proxy;
 pub mod server;
