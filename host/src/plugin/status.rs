@@ -96,7 +96,9 @@ pub struct PluginStatus {
     /// `bundled` or `deny`.
     pub on_error: &'static str,
     /// Instances alive.
-    pub instances: usize,
+    pub instances: &'static str,
+    /// Instances that are there now.
+    pub live: usize,
     /// Calls of this version.
     pub calls: u64,
     /// Median time of a call, µs.
@@ -124,7 +126,8 @@ impl PluginStatus {
             since: Some(time(history.since)),
             weight: plugin.options().weight,
             on_error: plugin.options().on_error.as_str(),
-            instances: plugin.pool().live(),
+            instances: plugin.options().instances.as_str(),
+            live: plugin.pool().live(),
             calls: history.stats.calls(),
             p50_us: history.stats.quantile_us(0.5),
             p99_us: history.stats.quantile_us(0.99),
@@ -152,7 +155,8 @@ impl PluginStatus {
             since: None,
             weight: options.weight,
             on_error: options.on_error.as_str(),
-            instances: 0,
+            instances: options.instances.as_str(),
+            live: 0,
             calls: 0,
             p50_us: None,
             p99_us: None,

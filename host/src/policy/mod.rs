@@ -141,9 +141,24 @@ impl Policy {
         own.any(|plugin| plugin.wants_tags(false))
     }
 
+    /// A plugin that must decide does not run, so that every request is refused.
+    pub fn denies_all(&self) -> bool {
+        !self.set.denying().is_empty()
+    }
+
+    /// The taggers that will be asked about an answer.
+    pub fn taggers(&self, head: bool) -> Vec<PluginRef> {
+        let mut own = self.set.of(PluginKind::Tagger).peekable();
+        if own.peek().is_none() {
+            let bundled = self.set.bundled(PluginKind::Tagger);
+            return bundled.wants_tags(head).then(|| bundled.named(PluginKind::Tagger)).into_iter().collect();
+        }
+        own.filter(|plugin| plugin.wants_tags(head)).map(|plugin| plugin.named(PluginKind::Tagger)).collect()
+    }
+
     /// A plugin that is to deny and of which nothing runs refuses every request.
     fn nobody_asked<T>(&self, advice: T) -> Asked<T> {
-        Asked { advice, by: Vec::new(), denied: !self.set.denying().is_empty() }
+        Asked { advice, by: Vec::new(), denied: self.denies_all() }
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.

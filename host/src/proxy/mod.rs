@@ -17,6 +17,7 @@ mod respond;
 mod settle;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub tracker: TaskTracker,
     /// Cancelled when the gateway goes down: queued and pausing calls are let go.
     pub draining: CancellationToken,
+    /// Requests whose books are open.
+    pub running: AtomicUsize,
 }
 
 /// Answers a call of an API path. `set_write_limit` is told how long the client may leave the answer unread.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use sluice_core::budget::Budget;
@@ -89,6 +90,7 @@ impl Ledger {
         endpoint: Cow<'static, str>,
         id: Arc<str>,
     ) -> Self {
+        shared.running.fetch_add(1, Ordering::Relaxed);
         Self {
             shared,
             generation,
@@ -335,8 +337,15 @@ impl Ledger {
             error_code: ending.and_then(|e| e.error_code.clone()),
             usage: self.usage,
             max_tokens_lowered: None,
-            policy: policy::policy_line(self.generation.number, &self.asked),
+            policy: self.policy_line(phase),
         }
+    }
+
+    /// Those that decided so far, and those that are about to.
+    fn policy_line(&self, phase: TagPhase) -> String {
+        let mut asked = self.asked.clone();
+        asked.extend(self.generation.policy.taggers(phase == TagPhase::Head));
+        policy::policy_line(self.generation.number, &asked)
     }
 
     /// Keeps the tags that are for the record.
@@ -402,6 +411,7 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
+        self.shared.running.fetch_sub(1, Ordering::Relaxed);
         let ending = self.ending.take().unwrap_or_else(|| {
             self.attempt_cancelled();
             Ending { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None }

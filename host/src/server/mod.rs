@@ -11,3 +11,4 @@ mod snapshot;
 pub use admin::Admin;
 pub use conn::{Listener, Serve, serve_connection};
 pub use main_routes::Main;
+pub use snapshot::Health;

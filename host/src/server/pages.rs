@@ -258,96 +258,14 @@ pub fn upstreams(upstreams: &Upstreams) -> Page {
     Page::of(StatusCode::OK, upstreams)
 }
 
-closed! {
-    /// What happens to a call whose plugin failed.
-    OnError {
-        /// The bundled policy answers.
-        Bundled = "bundled",
-        /// The request is refused.
-        Deny = "deny",
+/// `/debug/plugins`: each file of the folder, also the rejected, and the bundled ones.
+pub fn plugins(generation: u64, plugins: &[PluginStatus]) -> Page {
+    #[derive(Serialize)]
+    struct Shape<'a> {
+        generation: u64,
+        plugins: &'a [PluginStatus],
     }
-}
-
-closed! {
-    /// How instances are used.
-    Instances {
-        /// Kept for further calls.
-        Warm = "warm",
-        /// One for each call.
-        Fresh = "fresh",
-    }
-}
-
-/// `/debug/plugins`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Plugins {
-    /// The generation that new requests get.
-    pub generation: u64,
-    /// Each file of the folder, also the rejected, and the bundled ones.
-    pub plugins: Vec<PluginRow>,
-}
-
-/// One plugin.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PluginRow {
-    /// Its name.
-    #[serde(serialize_with = "text")]
-    pub name: Arc<str>,
-    /// File name; none: bundled.
-    pub file: Option<String>,
-    /// What it can be asked for.
-    #[serde(serialize_with = "kinds")]
-    pub kinds: Vec<PluginKind>,
-    /// Where it stands.
-    pub state: PluginState,
-    /// SHA-256 in hex of what runs; none: nothing does.
-    #[serde(serialize_with = "maybe_text")]
-    pub digest: Option<Arc<str>>,
-    /// Version of what runs, as it describes itself.
-    #[serde(serialize_with = "maybe_text")]
-    pub version: Option<Arc<str>>,
-    /// Contract of what runs.
-    #[serde(serialize_with = "maybe_text")]
-    pub contract: Option<Arc<str>>,
-    /// Since when it stands there.
-    #[serde(serialize_with = "time")]
-    pub since: SystemTime,
-    /// Weight of its scores.
-    pub weight: f64,
-    /// What happens when it fails.
-    pub on_error: OnError,
-    /// How its instances are used.
-    pub instances: Instances,
-    /// Calls since it was loaded.
-    pub calls: u64,
-    /// Median time of a call, µs; none: no calls.
-    pub p50_us: Option<f64>,
-    /// 99th percentile of it, µs.
-    pub p99_us: Option<f64>,
-    /// Number of calls by result; `ok` and `none` are no failures and do not belong here.
-    pub failures: BTreeMap<CallResult, u64>,
-    /// Why its newest version does not run.
-    pub rejection: Option<Rejection>,
-}
-
-/// Why a version does not run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Rejection {
-    /// Why.
-    pub reason: PluginFault,
-    /// In words.
-    pub message: String,
-    /// SHA-256 in hex, when the file could be read.
-    #[serde(serialize_with = "maybe_text")]
-    pub digest: Option<Arc<str>>,
-    /// When.
-    #[serde(serialize_with = "time")]
-    pub at: SystemTime,
-}
-
-/// `/debug/plugins`.
-pub fn plugins(plugins: &Plugins) -> Page {
-    Page::of(StatusCode::OK, plugins)
+    Page::of(StatusCode::OK, &Shape { generation, plugins })
 }
 
 /// `/debug/decisions`: the entries in the order given, which is newest first.
@@ -363,20 +281,12 @@ fn text<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(text)
 }
 
-fn maybe_text<S: Serializer>(text: &Option<Arc<str>>, to: S) -> Result<S::Ok, S::Error> {
-    text.as_deref().serialize(to)
-}
-
 fn ms<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(whole_ms(*time))
 }
 
 fn maybe_ms<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     time.map(whole_ms).serialize(to)
-}
-
-fn time<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&rfc3339(*at))
 }
 
 fn maybe_time<S: Serializer>(at: &Option<SystemTime>, to: S) -> Result<S::Ok, S::Error> {
@@ -389,10 +299,6 @@ fn breaker_state<S: Serializer>(state: &BreakerState, to: S) -> Result<S::Ok, S:
 
 fn maybe_kind<S: Serializer>(kind: &Option<FailureKind>, to: S) -> Result<S::Ok, S::Error> {
     kind.map(FailureKind::as_str).serialize(to)
-}
-
-fn kinds<S: Serializer>(kinds: &[PluginKind], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(kinds.iter().map(|kind| kind.as_str()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluice_core::facts::PluginKind;
 use sluice_core::latency::Percentiles;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +49,7 @@ fn readyz(health: &Health, generation: &Generation) -> pages::Readyz {
     let by_targets = generation.config.readiness == Readiness::Targets;
     let reason = if health.draining.is_cancelled() {
         Some(NotReady::Draining)
-    } else if generation.policy.must_deny() {
+    } else if generation.policy.denies_all() {
         Some(NotReady::Plugin)
     } else if by_targets && able.is_empty() {
         Some(NotReady::NoTarget)
@@ -194,7 +195,7 @@ fn plugin_gauges(status: &PluginStatus) -> PluginGauges {
             PluginState::Removed => Shown::Removed,
         },
         running: running.map(|((digest, version), contract)| PluginVersion {
-            kinds: status.kinds.clone(),
+            kinds: PluginKind::ALL.into_iter().filter(|kind| status.kinds.contains(&kind.as_str())).collect(),
             digest: digest.into(),
             version: version.into(),
             contract: contract.into(),
