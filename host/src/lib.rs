@@ -12,3 +12,4 @@ pub mod server;
 pub mod state;
 pub mod telemetry;
 pub mod upstream;
+pub mod mock;

@@ -3,3 +3,12 @@
 mod config_examples;
 mod config_golden;
 mod config_properties;
+//! Scenarios: one binary, so that everything they share is linked once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod sdks;
