@@ -1,8 +1,3 @@
-//! One binary.
-
-mod config_examples;
-mod config_golden;
-mod config_properties;
 //! Scenarios: one binary, so that everything they share is linked once.
 #![allow(
     clippy::unwrap_used,
@@ -11,4 +6,7 @@ mod config_properties;
     reason = "a test fails by panicking"
 )]
 
+mod config_examples;
+mod config_golden;
+mod config_properties;
 mod sdks;

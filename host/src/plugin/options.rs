@@ -35,6 +35,16 @@ pub enum Instances {
     Fresh,
 }
 
+impl Instances {
+    /// Spelling in the sidecar and on pages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Fresh => "fresh",
+        }
+    }
+}
+
 /// How one plugin is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PluginOptions {

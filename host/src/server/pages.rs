@@ -9,13 +9,14 @@ use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use serde::{Serialize, Serializer};
-use sluice_core::facts::{BreakerState, PluginKind};
+use sluice_core::facts::BreakerState;
 use sluice_core::kind::FailureKind;
 
+use crate::plugin::PluginStatus;
 use crate::telemetry::decisions::Entry;
-use crate::telemetry::events::{PluginFault, PluginState, whole_ms};
+use crate::telemetry::events::whole_ms;
 use crate::telemetry::log::line::rfc3339;
-use crate::telemetry::names::{CallResult, closed};
+use crate::telemetry::names::closed;
 
 /// A finished page; its content type is `application/json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
