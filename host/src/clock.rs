@@ -1,12 +1,15 @@
-//! The one place that reads the clock.
+//! The only place that reads a clock. The pure core is always given the time; everything else asks here.
 //!
-//! It reads tokio's, so that a test which pauses time pauses it for everything that asks here.
-//! Decisions in `core` never ask: they are given the time.
+//! Monotonic time comes from the runtime's clock, so that tests which pause it pause everything.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
-/// Now.
-#[must_use]
+/// The moment everything is measured from.
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+/// The time of day, for what is shown and for dates in headers. May jump; nothing is measured with it.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
 }

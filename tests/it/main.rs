@@ -6,4 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod config_examples;
+mod config_golden;
+mod config_properties;
 mod sdks;

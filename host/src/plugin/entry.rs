@@ -1,0 +1,142 @@
+//! What is known of one file of the folder, and when it is time to do something about it.
+//!
+//! Decisions only; the time is an argument.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::folder::Fingerprint;
+use super::loaded::Plugin;
+use super::options::PluginOptions;
+use super::status::{PluginState, PluginStatus, RejectionStatus};
+
+/// A file that looks like half of one is given so many settle times before it is refused.
+const UNFINISHED: u32 = 3;
+/// A file that is gone is missed for so many settle times before it is unloaded.
+const MISSING: u32 = 2;
+
+/// One file.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// File name without its ending.
+    pub name: Arc<str>,
+    /// File name.
+    pub file: Arc<str>,
+    /// How it is run.
+    pub options: Arc<PluginOptions>,
+    /// What runs.
+    pub running: Option<Arc<Plugin>>,
+    /// What ran before it, for a roll-back.
+    pub previous: Option<Arc<Plugin>>,
+    /// As the page has it, but for set aside.
+    pub state: PluginState,
+    /// The last refusal.
+    pub rejection: Option<RejectionStatus>,
+    /// Digest of the last bytes that were refused.
+    pub refused: Option<Arc<str>>,
+    seen: Fingerprint,
+    quiet_since: Instant,
+    handled: Option<Fingerprint>,
+    not_before: Option<Instant>,
+    /// A job is at work on it.
+    pub working: bool,
+    missing_since: Option<Instant>,
+    identity: (u64, u64),
+}
+
+impl Entry {
+    /// Seen for the first time.
+    pub fn new(
+        name: Arc<str>,
+        file: Arc<str>,
+        options: Arc<PluginOptions>,
+        seen: Fingerprint,
+        identity: (u64, u64),
+        now: Instant,
+    ) -> Self {
+        Self {
+            name,
+            file,
+            options,
+            running: None,
+            previous: None,
+            state: PluginState::Rejected,
+            rejection: None,
+            refused: None,
+            seen,
+            quiet_since: now,
+            handled: None,
+            not_before: None,
+            working: false,
+            missing_since: None,
+            identity,
+        }
+    }
+
+    /// It is there.
+    pub fn seen(&mut self, fingerprint: &Fingerprint, identity: (u64, u64), now: Instant) {
+        self.missing_since = None;
+        self.identity = identity;
+        if self.seen != *fingerprint {
+            self.seen = fingerprint.clone();
+            self.quiet_since = now;
+            self.not_before = None;
+        }
+    }
+
+    /// When to read it; none: nothing about it is new, or a job is at it already.
+    pub fn due(&self, settle: Duration) -> Option<Instant> {
+        if self.working || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen) {
+            return None;
+        }
+        let settled = self.quiet_since + settle;
+        Some(self.not_before.map_or(settled, |time| time.max(settled)))
+    }
+
+    /// It is not there. `replaced`: the folder is another one than when it was last seen.
+    /// Returns when to unload it.
+    pub fn missing(&mut self, identity: (u64, u64), settle: Duration, rescan: Duration, now: Instant) -> Instant {
+        let since = *self.missing_since.get_or_insert(now);
+        if self.identity == identity { since + settle * MISSING } else { since + rescan.max(settle * MISSING) }
+    }
+
+    /// Whether it was last seen in another folder than this.
+    pub fn was_elsewhere(&self, identity: (u64, u64)) -> bool {
+        self.identity != identity
+    }
+
+    /// What came of these bytes is final.
+    pub fn handled(&mut self, fingerprint: Fingerprint) {
+        self.handled = Some(fingerprint);
+        self.not_before = None;
+    }
+
+    /// What came of these bytes is not final: look again at `at`.
+    pub fn again(&mut self, at: Instant) {
+        self.not_before = Some(at);
+    }
+
+    /// Read it again whatever its signature says.
+    pub fn doubt(&mut self) {
+        self.handled = None;
+    }
+
+    /// When a file that looks unfinished has had its time.
+    pub fn patience(&self, settle: Duration) -> Instant {
+        self.quiet_since + settle * UNFINISHED
+    }
+
+    /// For the page.
+    pub fn status(&self) -> PluginStatus {
+        match &self.running {
+            Some(plugin) => PluginStatus::running(plugin, self.state, self.rejection.clone()),
+            None => PluginStatus::idle(
+                &self.name,
+                &self.file,
+                self.state,
+                &self.options,
+                self.rejection.clone(),
+            ),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! One instance of a plugin, from its first breath to its last call.
+//!
+//! A call that is dropped half-way takes its instance with it: the store is owned by the call and only
+//! handed back when the guest has answered.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use sluice_core::facts::TargetFacts;
+use wasmtime::Store;
+
+use super::call::{Ask, CallError, Said, truncate};
+use super::check;
+use super::compiled::Compiled;
+use super::contract::{Description, Guest};
+use super::engine::Host;
+use super::limits::Meter;
+use super::options::PluginOptions;
+use super::rejection::Rejection;
+use super::state::{State, Voice};
+use crate::clock;
+
+/// Bytes a guest may hand to the host in one host call.
+const HOSTCALL_BYTES: usize = 256 * 1024;
+/// Handles a guest can hold.
+const HANDLES_MAX: usize = 1024;
+/// Shortest running time of instantiate, describe and configure; a call's own deadline if that is longer.
+const START_DEADLINE: Duration = Duration::from_millis(100);
+/// Longest words of a plugin about its settings, bytes.
+const REFUSAL_MAX: usize = 1024;
+/// Longest name and version of a description, bytes.
+const DESCRIPTION_MAX: usize = 64;
+
+/// Everything that makes one instance like another.
+#[derive(Clone)]
+pub struct Spec {
+    /// The engine and its clock.
+    pub host: &'static Host,
+    /// What is instantiated.
+    pub compiled: Arc<Compiled>,
+    /// Whose it is.
+    pub voice: Voice,
+    /// How it is run.
+    pub options: Arc<PluginOptions>,
+    /// The targets it is configured with.
+    pub targets: Arc<[TargetFacts]>,
+    /// Instances alive.
+    pub live: Arc<AtomicUsize>,
+}
+
+/// Counts one instance for as long as it lives.
+struct Live(Arc<AtomicUsize>);
+
+impl Live {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Why there is no new instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoInstance {
+    /// It does not start.
+    Instantiate(CallError),
+    /// `describe` failed.
+    Describe(CallError),
+    /// `configure` failed.
+    Configure(CallError),
+    /// It refused its settings, in its own words.
+    Refused(String),
+}
+
+impl From<NoInstance> for CallError {
+    fn from(none: NoInstance) -> Self {
+        match none {
+            NoInstance::Instantiate(error) | NoInstance::Describe(error) | NoInstance::Configure(error) => error,
+            NoInstance::Refused(words) => Self::Configure(words),
+        }
+    }
+}
+
+impl From<NoInstance> for Rejection {
+    fn from(none: NoInstance) -> Self {
+        match none {
+            NoInstance::Instantiate(error) => Self::Instantiate(error),
+            NoInstance::Describe(error) => Self::ConfigureCall { call: "describe", error },
+            NoInstance::Configure(error) => Self::ConfigureCall { call: "configure", error },
+            NoInstance::Refused(words) => Self::Configure(words),
+        }
+    }
+}
+
+/// One configured instance.
+pub struct Instance {
+    guest: Guest,
+    store: Store<State>,
+    host: &'static Host,
+    calls: u64,
+    born: Instant,
+    memory_at_birth: u64,
+    _live: Live,
+}
+
+impl Instance {
+    /// Instantiates, describes, configures.
+    pub async fn new(spec: &Spec) -> Result<(Self, Description), NoInstance> {
+        let deadline = spec.options.deadline.max(START_DEADLINE);
+        let now = clock::now();
+        let mut store = Store::new(&spec.host.engine, State::new(spec.voice.clone(), spec.options.memory));
+        store.limiter(|state| &mut state.memory);
+        store.set_hostcall_fuel(HOSTCALL_BYTES);
+        store.set_max_component_handles(HANDLES_MAX);
+        store.epoch_deadline_callback(|mut context| Ok(context.data_mut().meter.tick()));
+
+        begin(&mut store, deadline, now);
+        let (pre, exports) = (&spec.compiled.pre, &spec.compiled.exports);
+        let found = guarded(spec.host, deadline, async {
+            let instance = pre.instantiate_async(&mut store).await?;
+            exports.load(&mut store, &instance)
+        });
+        let guest = found.await.map_err(|ended| NoInstance::Instantiate(ended.sort(&store)))?;
+
+        let described = guarded(spec.host, deadline, guest.describe(&mut store)).await;
+        let mut description = described.map_err(|ended| NoInstance::Describe(end(ended, &mut store)))?;
+        truncate(&mut description.name, DESCRIPTION_MAX);
+        truncate(&mut description.version, DESCRIPTION_MAX);
+
+        let configured =
+            guarded(spec.host, deadline, guest.configure(&mut store, &spec.options.settings_json, &spec.targets)).await;
+        configured.map_err(|ended| NoInstance::Configure(end(ended, &mut store)))?.map_err(|mut words| {
+            truncate(&mut words, REFUSAL_MAX);
+            NoInstance::Refused(words)
+        })?;
+        store.data_mut().flush();
+        let memory_at_birth = store.data().memory.used();
+        let instance =
+            Self { guest, store, host: spec.host, calls: 0, born: now, memory_at_birth, _live: Live::new(&spec.live) };
+        Ok((instance, description))
+    }
+
+    /// Asks and checks the answer. After an error the instance is not to be used again.
+    pub async fn ask(&mut self, ask: Ask<'_>, deadline: Duration, now: Instant) -> Result<Said, CallError> {
+        self.calls += 1;
+        begin(&mut self.store, deadline, now);
+        let answered = guarded(self.host, deadline, self.guest.ask(&mut self.store, ask)).await;
+        let said = answered.map_err(|ended| ended.sort(&self.store));
+        self.store.data_mut().flush();
+        check::answer(ask, said?)
+    }
+
+    /// Whether it has served long enough: by calls, by age, or because it has grown over half of the room
+    /// it had left when it was new.
+    pub fn is_spent(&self, options: &PluginOptions, now: Instant) -> bool {
+        let used = self.store.data().memory.used();
+        let half = self.memory_at_birth + options.memory.saturating_sub(self.memory_at_birth) / 2;
+        self.calls >= options.calls_of_an_instance()
+            || now.duration_since(self.born) >= options.age
+            || (used > half && used > self.memory_at_birth)
+    }
+}
+
+fn begin(store: &mut Store<State>, deadline: Duration, now: Instant) {
+    store.set_epoch_deadline(1);
+    let state = store.data_mut();
+    state.memory.begin();
+    state.meter.begin(deadline, now);
+}
+
+/// How a guest ended before it answered.
+enum Ended {
+    Wasm(wasmtime::Error),
+    Wall,
+}
+
+impl Ended {
+    fn sort(&self, store: &Store<State>) -> CallError {
+        match self {
+            Self::Wasm(error) => CallError::from_wasmtime(error, store.data().memory.refused()),
+            Self::Wall => CallError::Timeout,
+        }
+    }
+}
+
+fn end(ended: Ended, store: &mut Store<State>) -> CallError {
+    store.data_mut().flush();
+    ended.sort(store)
+}
+
+/// Runs a guest while the ticker ticks. Most calls end without ever giving their thread away; only one that
+/// does gets a timer for the wall clock.
+async fn guarded<T>(
+    host: &'static Host,
+    deadline: Duration,
+    call: impl Future<Output = wasmtime::Result<T>>,
+) -> Result<T, Ended> {
+    let _running = host.ticker.enter();
+    let mut call = pin!(call);
+    let mut wall = pin!(None::<tokio::time::Sleep>);
+    poll_fn(move |cx| {
+        if let Poll::Ready(outcome) = call.as_mut().poll(cx) {
+            return Poll::Ready(outcome.map_err(Ended::Wasm));
+        }
+        if wall.is_none() {
+            wall.set(Some(tokio::time::sleep(Meter::wall(deadline))));
+        }
+        match wall.as_mut().as_pin_mut().map(|wall| wall.poll(cx)) {
+            Some(Poll::Ready(())) => Poll::Ready(Err(Ended::Wall)),
+            Some(Poll::Pending) | None => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,297 @@
+//! The task that keeps what runs and what is in the folder the same.
+//!
+//! It looks, gives work away, and takes results in; it never waits for one plugin while another has news.
+
+mod apply;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::bundled::Bundled;
+use super::engine::Host;
+use super::entry::Entry;
+use super::events::Events;
+use super::folder::{Found, Scan};
+use super::job::{Done, Shop, Task, Work};
+use super::last_good::LastGood;
+use super::options::{PluginOptions, options_of};
+use super::registry::{Board, Command, Setup, StartError};
+use super::set::PluginSet;
+use super::status::PluginState;
+use super::watch::PluginWatch;
+use crate::clock;
+
+/// Hints that come together are one.
+const COALESCE: Duration = Duration::from_millis(20);
+/// Every so many rescans each file is read, whatever its signature says.
+const READ_EVERY: u32 = 12;
+
+/// Owns all that changes.
+pub struct Keeper {
+    setup: Setup,
+    shop: Shop,
+    bundled: Bundled,
+    entries: BTreeMap<Arc<str>, Entry>,
+    /// As last seen, for jobs.
+    found: BTreeMap<Arc<str>, Found>,
+    events: Events,
+    bell: Arc<Notify>,
+    sets: watch::Sender<Arc<PluginSet>>,
+    board: Arc<Mutex<Board>>,
+    inbox: mpsc::Receiver<Command>,
+    done: mpsc::Sender<Done>,
+    results: mpsc::Receiver<Done>,
+    rescans: u32,
+    folder_said: bool,
+    /// The earliest time at which something is due.
+    wake: Option<Instant>,
+    /// The first look is under way: nothing is published, nothing waits to settle.
+    starting: bool,
+}
+
+/// A keeper and what it shows.
+pub struct Made {
+    /// To be run.
+    pub keeper: Keeper,
+    /// What runs.
+    pub sets: watch::Receiver<Arc<PluginSet>>,
+    /// For the page.
+    pub board: Arc<Mutex<Board>>,
+}
+
+impl Keeper {
+    /// Starts the bundled plugins, and everything in the folder that can be.
+    pub async fn start(
+        host: &'static Host,
+        setup: Setup,
+        state_dir: &Path,
+        watch: Arc<dyn PluginWatch>,
+        tracker: TaskTracker,
+        inbox: mpsc::Receiver<Command>,
+    ) -> Result<Made, StartError> {
+        let defaults = PluginOptions::defaults(&setup.plugins);
+        let bundled =
+            Bundled::start(host, &tracker, &defaults, &setup.targets, &setup.builtin, &watch, None).await?;
+        let set = PluginSet::new(Vec::new(), bundled.clone(), setup.targets.clone(), Vec::new(), watch.clone());
+        let (sets, receiver) = watch::channel(Arc::new(set));
+        let (done, results) = mpsc::channel(64);
+        let bell = Arc::new(Notify::new());
+        let shop = Shop {
+            host,
+            tracker,
+            watch,
+            targets: setup.targets.clone(),
+            trouble: Arc::new(Notify::new()),
+            last_good: Arc::new(LastGood::new(state_dir)),
+            epoch: 0,
+        };
+        let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
+        let mut keeper = Self {
+            events: Events::new(&setup.plugins.dir, bell.clone()),
+            setup,
+            shop,
+            bundled,
+            entries: BTreeMap::new(),
+            found: BTreeMap::new(),
+            bell,
+            sets,
+            board: board.clone(),
+            inbox,
+            done,
+            results,
+            rescans: 0,
+            folder_said: false,
+            wake: None,
+            starting: true,
+        };
+        keeper.first_look().await;
+        Ok(Made { keeper, sets: receiver, board })
+    }
+
+    /// Looks once and waits for all that comes of it.
+    async fn first_look(&mut self) {
+        self.starting = true;
+        self.look().await;
+        while self.entries.values().any(|entry| entry.working) {
+            let Some(done) = self.results.recv().await else { break };
+            self.apply(done).await;
+        }
+        self.starting = false;
+        self.publish();
+    }
+
+    /// Runs until `stop`.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let trouble = self.shop.trouble.clone();
+        let bell = self.bell.clone();
+        let mut rescan = clock::now() + self.setup.plugins.rescan;
+        loop {
+            let wake = self.wake.map_or(rescan, |wake| wake.min(rescan));
+            tokio::select! {
+                () = stop.cancelled() => return,
+                Some(command) = self.inbox.recv() => self.command(command).await,
+                Some(done) = self.results.recv() => self.apply(done).await,
+                () = trouble.notified() => self.roll_back(),
+                () = bell.notified() => {
+                    tokio::time::sleep(COALESCE).await;
+                    self.look().await;
+                }
+                () = tokio::time::sleep_until(wake.into()) => {
+                    if clock::now() >= rescan {
+                        rescan = clock::now() + self.setup.plugins.rescan;
+                        self.doubt_sometimes();
+                    }
+                    self.look().await;
+                }
+            }
+        }
+    }
+
+    fn doubt_sometimes(&mut self) {
+        self.rescans = (self.rescans + 1) % READ_EVERY;
+        if self.rescans == 0 {
+            self.entries.values_mut().for_each(Entry::doubt);
+        }
+    }
+
+    async fn command(&mut self, command: Command) {
+        match command {
+            Command::Look => self.look().await,
+            Command::Reconfigure(setup, reply) => {
+                let outcome = self.reconfigure(*setup).await;
+                // Whoever asked may have left; the new set is published anyway.
+                let _ = reply.send(outcome);
+            }
+        }
+    }
+
+    /// Compares the folder with what is known, and begins what is due.
+    async fn look(&mut self) {
+        let scan = self.shop.scan(self.setup.plugins.dir.clone()).await;
+        let now = clock::now();
+        self.wake = None;
+        match scan {
+            Ok(scan) => {
+                if self.folder_said {
+                    self.folder_said = false;
+                    tracing::info!(dir = %self.setup.plugins.dir.display(), "the plugins folder is back");
+                }
+                self.events.arm(Some(scan.identity));
+                self.take_in(&scan, now);
+                self.unload_missing(&scan, now).await;
+            }
+            Err(error) => {
+                self.events.arm(None);
+                self.say_gone(&error);
+            }
+        }
+        self.begin_due(now);
+        self.show();
+    }
+
+    fn say_gone(&mut self, error: &std::io::Error) {
+        let runs = self.entries.values().any(|entry| entry.running.is_some());
+        if runs && !self.folder_said {
+            self.folder_said = true;
+            let dir = self.setup.plugins.dir.display();
+            tracing::warn!(%dir, %error, "the plugins folder is gone or cannot be read; what runs is kept");
+        }
+    }
+
+    fn take_in(&mut self, scan: &Scan, now: Instant) {
+        if scan.left_out > 0 {
+            tracing::warn!(left_out = scan.left_out, "too many plugin files; the last in name order are left out");
+        }
+        self.found.clear();
+        for found in &scan.files {
+            match self.entries.get_mut(&found.file) {
+                Some(entry) => entry.seen(&found.fingerprint, scan.identity, now),
+                None => {
+                    let options = Arc::new(PluginOptions::defaults(&self.setup.plugins));
+                    let (name, file) = (found.name.clone(), found.file.clone());
+                    let entry = Entry::new(name, file.clone(), options, found.fingerprint.clone(), scan.identity, now);
+                    self.entries.insert(file, entry);
+                }
+            }
+            self.found.insert(found.file.clone(), found.clone());
+        }
+    }
+
+    /// Unloads what has been missing for long enough. A folder that was replaced and is empty is one whose
+    /// files have not come yet: it unloads nothing.
+    async fn unload_missing(&mut self, scan: &Scan, now: Instant) {
+        let (settle, rescan) = (self.setup.plugins.settle, self.setup.plugins.rescan);
+        let mut gone = Vec::new();
+        for (file, entry) in &mut self.entries {
+            if self.found.contains_key(file) || entry.state == PluginState::Removed {
+                continue;
+            }
+            if scan.files.is_empty() && entry.was_elsewhere(scan.identity) {
+                continue;
+            }
+            let at = entry.missing(scan.identity, settle, rescan, now);
+            if at <= now {
+                gone.push(file.clone());
+            } else {
+                self.wake = earlier(self.wake, at);
+            }
+        }
+        for file in gone {
+            self.unload(&file).await;
+        }
+    }
+
+    fn begin_due(&mut self, now: Instant) {
+        let settle = if self.starting { Duration::ZERO } else { self.setup.plugins.settle };
+        let mut due = Vec::new();
+        for (file, entry) in &self.entries {
+            match entry.due(settle) {
+                Some(at) if at <= now => due.push(file.clone()),
+                Some(at) => self.wake = earlier(self.wake, at),
+                None => {}
+            }
+        }
+        for file in due {
+            self.begin(&file);
+        }
+    }
+
+    /// Gives the work on one file away.
+    fn begin(&mut self, file: &Arc<str>) {
+        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else { return };
+        let options = match options_of(found, &self.setup.plugins) {
+            Ok(options) => options,
+            Err(rejection) => {
+                let fingerprint = found.fingerprint.clone();
+                entry.handled(fingerprint);
+                self.refuse(&file.clone(), None, &rejection);
+                return;
+            }
+        };
+        let known = entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
+        entry.options = options.clone();
+        entry.working = true;
+        let task = Task { found: found.clone(), options, known };
+        self.spawn(file.clone(), Work::Look(task));
+    }
+
+    fn spawn(&self, file: Arc<str>, work: Work) {
+        let (shop, done) = (self.shop.clone(), self.done.clone());
+        // Boxed: with a whole guest call inside, the future is too large to be moved about.
+        self.shop.tracker.spawn(Box::pin(async move {
+            let what = shop.work(work).await;
+            // A keeper that is gone needs no results.
+            let _ = done.send(Done { file, epoch: shop.epoch, what }).await;
+        }));
+    }
+}
+
+fn earlier(one: Option<Instant>, other: Instant) -> Option<Instant> {
+    Some(one.map_or(other, |one| one.min(other)))
+}

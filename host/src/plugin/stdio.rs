@@ -1,0 +1,87 @@
+//! Standard output and error of a guest: an own bounded sink that becomes log lines.
+//!
+//! A guest needs none of it, but its standard library writes the text of a panic there. Whatever is beyond
+//! the bound is dropped, so that output is no way to fill memory or the log.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+use super::state::LINE_MAX;
+
+/// Bytes kept of one stream in one call.
+const KEPT: usize = 4 * LINE_MAX;
+
+/// Bytes written since the last [`Sink::take`], the first [`KEPT`] of them.
+#[derive(Debug, Clone, Default)]
+pub struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    /// What was written, as text; empties the sink.
+    pub fn take(&self) -> Option<String> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes.is_empty() {
+            return None;
+        }
+        Some(String::from_utf8_lossy(&std::mem::take(&mut *bytes)).into_owned())
+    }
+
+    fn put(&self, new: &[u8]) {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = KEPT.saturating_sub(bytes.len()).min(new.len());
+        bytes.extend_from_slice(&new[..room]);
+    }
+}
+
+impl IsTerminal for Sink {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Sink {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Sink {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Sink {
+    fn write(&mut self, bytes: bytes::Bytes) -> StreamResult<()> {
+        self.put(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(64 * 1024)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_the_bound_is_dropped() {
+        let mut sink = Sink::default();
+        for _ in 0..100 {
+            sink.write(bytes::Bytes::from_static(&[b'x'; 1000])).unwrap();
+        }
+        assert_eq!(sink.take().map(|text| text.len()), Some(KEPT));
+        assert_eq!(sink.take(), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! The seam between the life of a request and the plugins.
+//!
+//! A request asks three questions: which target is best, what does this failure mean, what is written on the
+//! answer. Who answers is decided here: the plugins of the folder, the bundled policy in the place of one
+//! that fails, and, if even that cannot, the host's own last resort. An answer always comes.
+
+mod last_resort;
+mod tags;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sluice_core::facts::{
+    AnswerFacts, Asked, Candidate, FailureFacts, Judgement, Moment, PluginKind, PluginRef, Ranking, RequestFacts, Tag,
+    TagPhase, Vote,
+};
+
+use crate::plugin::{Ask, CallError, LogLevel, LogLine, LogSource, OnError, Plugin, PluginSet, Said};
+
+/// The policy of one generation. Cheap to clone; a request keeps the one it began with.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    set: Arc<PluginSet>,
+    generation: u64,
+}
+
+/// How one plugin fared.
+enum Answer {
+    Said(Said),
+    Failed,
+    Denied,
+}
+
+impl Policy {
+    /// The policy of `set` as generation `generation`.
+    pub fn new(set: Arc<PluginSet>, generation: u64) -> Self {
+        Self { set, generation }
+    }
+
+    /// Number of the generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The plugins behind it.
+    pub fn set(&self) -> &Arc<PluginSet> {
+        &self.set
+    }
+
+    /// Which candidate is best. Nobody is asked when there is nothing to choose.
+    pub async fn rank(&self, request: &RequestFacts, moment: Moment, candidates: &[Candidate]) -> Asked<Ranking> {
+        let mut asked = self.nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
+        if candidates.len() < 2 {
+            return asked;
+        }
+        let question = Ask::Score(request, moment, candidates);
+        let mut own = self.set.of(PluginKind::Router).peekable();
+        if own.peek().is_none() {
+            let (name, votes) = self.bundled_votes(question, candidates.len(), &mut asked.by).await;
+            add(&mut asked.advice, 1.0, name, votes);
+            return asked;
+        }
+        let mut in_place: Option<(Arc<str>, Vec<Vote>)> = None;
+        for plugin in own {
+            let weight = plugin.options().weight;
+            match self.put(plugin, question, &mut asked.by).await {
+                Answer::Said(Said::Votes(votes)) => add(&mut asked.advice, weight, plugin.name().clone(), votes),
+                Answer::Denied => {
+                    asked.denied = true;
+                    return asked;
+                }
+                Answer::Said(_) | Answer::Failed => {
+                    let (name, votes) = match in_place.take() {
+                        Some(known) => known,
+                        None => self.bundled_votes(question, candidates.len(), &mut asked.by).await,
+                    };
+                    in_place = Some((name.clone(), votes.clone()));
+                    add(&mut asked.advice, weight, name, votes);
+                }
+            }
+        }
+        asked
+    }
+
+    /// What a failure means: the first classifier with an opinion, the bundled one last.
+    pub async fn judge(&self, request: &RequestFacts, moment: Moment, failure: &FailureFacts) -> Asked<Judgement> {
+        let mut asked = self.nobody_asked(Judgement { verdict: last_resort::verdict(failure), by: None });
+        let question = Ask::Classify(request, moment, failure);
+        let bundled = std::iter::once(self.set.bundled(PluginKind::Classifier));
+        for plugin in self.set.of(PluginKind::Classifier).chain(bundled) {
+            match self.put(plugin, question, &mut asked.by).await {
+                Answer::Said(Said::Verdict(Some(verdict))) => {
+                    asked.advice = Judgement { verdict, by: Some(plugin.name().clone()) };
+                    return asked;
+                }
+                Answer::Denied => {
+                    asked.denied = true;
+                    return asked;
+                }
+                Answer::Said(_) | Answer::Failed => {}
+            }
+        }
+        self.set.watch().last_resort(PluginKind::Classifier);
+        asked
+    }
+
+    /// What is written on the answer, or, in the record phase, into the record. Every tag is one that may be
+    /// written as it is: header values are visible ASCII, and a tag for both sinks comes as two.
+    pub async fn tag(&self, request: &RequestFacts, moment: Moment, answer: &AnswerFacts) -> Asked<Vec<Tag>> {
+        let mut asked = self.nobody_asked(Vec::new());
+        let question = Ask::Tag(request, moment, answer);
+        let head = answer.phase == TagPhase::Head;
+        let bundled = self.set.bundled(PluginKind::Tagger);
+        let mut own = self.set.of(PluginKind::Tagger).peekable();
+        let mut bundled_due = own.peek().is_none();
+        for plugin in own.filter(|plugin| plugin.wants_tags(head)) {
+            match self.put(plugin, question, &mut asked.by).await {
+                Answer::Said(Said::Tags(tags)) => self.accept(plugin, tags, head, &mut asked.advice),
+                Answer::Denied => {
+                    asked.denied = true;
+                    return asked;
+                }
+                Answer::Said(_) | Answer::Failed => bundled_due = true,
+            }
+        }
+        if bundled_due && bundled.wants_tags(head) {
+            match self.put(bundled, question, &mut asked.by).await {
+                Answer::Said(Said::Tags(tags)) => self.accept(bundled, tags, head, &mut asked.advice),
+                Answer::Said(_) | Answer::Failed | Answer::Denied => self.set.watch().last_resort(PluginKind::Tagger),
+            }
+        }
+        asked
+    }
+
+    /// Whether anybody wants to be asked at the end of a request.
+    pub fn wants_record_tags(&self) -> bool {
+        let mut own = self.set.of(PluginKind::Tagger).peekable();
+        if own.peek().is_none() {
+            return self.set.bundled(PluginKind::Tagger).wants_tags(false);
+        }
+        own.any(|plugin| plugin.wants_tags(false))
+    }
+
+    /// A plugin that must decide does not run, so that every request is refused.
+    pub fn denies_all(&self) -> bool {
+        !self.set.denying().is_empty()
+    }
+
+    /// The taggers that will be asked about an answer.
+    pub fn taggers(&self, head: bool) -> Vec<PluginRef> {
+        let mut own = self.set.of(PluginKind::Tagger).peekable();
+        if own.peek().is_none() {
+            let bundled = self.set.bundled(PluginKind::Tagger);
+            return bundled.wants_tags(head).then(|| bundled.named(PluginKind::Tagger)).into_iter().collect();
+        }
+        own.filter(|plugin| plugin.wants_tags(head)).map(|plugin| plugin.named(PluginKind::Tagger)).collect()
+    }
+
+    /// A plugin that is to deny and of which nothing runs refuses every request.
+    fn nobody_asked<T>(&self, advice: T) -> Asked<T> {
+        Asked { advice, by: Vec::new(), denied: self.denies_all() }
+    }
+
+    /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.
+    async fn put(&self, plugin: &Plugin, question: Ask<'_>, by: &mut Vec<PluginRef>) -> Answer {
+        let outcome = plugin.ask(question).await;
+        if !matches!(outcome, Err(CallError::SetAside)) {
+            by.push(plugin.named(question.kind()));
+        }
+        match outcome {
+            Ok(said) => Answer::Said(said),
+            Err(_) if plugin.options().on_error == OnError::Deny => Answer::Denied,
+            Err(_) => Answer::Failed,
+        }
+    }
+
+    async fn bundled_votes(
+        &self,
+        question: Ask<'_>,
+        candidates: usize,
+        by: &mut Vec<PluginRef>,
+    ) -> (Arc<str>, Vec<Vote>) {
+        let bundled = self.set.bundled(PluginKind::Router);
+        if let Answer::Said(Said::Votes(votes)) = self.put(bundled, question, by).await {
+            return (bundled.name().clone(), votes);
+        }
+        self.set.watch().last_resort(PluginKind::Router);
+        ("last-resort".into(), last_resort::votes(candidates))
+    }
+
+    /// Takes the tags that may be written; of two with one name and sink the later one stays.
+    fn accept(&self, plugin: &Plugin, new: Vec<Tag>, head: bool, all: &mut Vec<Tag>) {
+        for tag in new {
+            match tags::accept(tag, head) {
+                Ok(accepted) => {
+                    for tag in accepted.into_iter().flatten() {
+                        all.retain(|other| (&other.name, other.sink) != (&tag.name, tag.sink));
+                        all.push(tag);
+                    }
+                }
+                Err(refused) => self.set.watch().log_line(&LogLine {
+                    plugin: plugin.name(),
+                    digest: plugin.digest(),
+                    source: LogSource::Host,
+                    level: LogLevel::Warn,
+                    text: &refused.to_string(),
+                }),
+            }
+        }
+    }
+}
+
+/// Adds the votes of one router. A candidate that any of them excludes stays excluded.
+fn add(ranking: &mut Ranking, weight: f64, name: Arc<str>, votes: Vec<Vote>) {
+    for (sum, vote) in ranking.scores.iter_mut().zip(&votes) {
+        *sum = match (*sum, vote.score) {
+            (Some(sum), Some(score)) => Some(sum + weight * score),
+            (None, _) | (_, None) => None,
+        };
+    }
+    ranking.votes.push((name, votes));
+}
+
+/// The value of `x-sluice-policy`: `g7 router=NAME@8hex classifier=… tagger=…`, those that were asked, each
+/// once.
+pub fn policy_line(generation: u64, asked: &[PluginRef]) -> String {
+    let mut line = format!("g{generation}");
+    for kind in PluginKind::ALL {
+        for (at, plugin) in asked.iter().enumerate().filter(|(_, plugin)| plugin.kind == kind) {
+            if asked[..at].contains(plugin) {
+                continue;
+            }
+            let digest = plugin.digest.get(..8).unwrap_or(&plugin.digest);
+            // Writing to a string cannot fail.
+            let _ = write!(line, " {}={}@{digest}", kind.as_str(), plugin.name);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

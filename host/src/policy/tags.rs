@@ -1,0 +1,189 @@
+//! Whether a tag may be written, and the bytes that are.
+
+use std::fmt::Write as _;
+
+use sluice_core::facts::{Sink, Tag};
+
+/// Longest name, bytes.
+const NAME_MAX: usize = 64;
+/// Longest value as the plugin gave it, bytes.
+const VALUE_MAX: usize = 1024;
+
+/// Headers of the host or of HTTP itself.
+const RESERVED: &[&str] = &[
+    "age",
+    "allow",
+    "alt-svc",
+    "authorization",
+    "cache-control",
+    "connection",
+    "cookie",
+    "date",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "location",
+    "refresh",
+    "retry-after",
+    "server",
+    "set-cookie",
+    "set-cookie2",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "vary",
+    "via",
+    "www-authenticate",
+    "x-request-id",
+    "x-should-retry",
+];
+
+/// Families of such headers.
+const RESERVED_PREFIXES: &[&str] = &["access-control-", "content-", "proxy-", "sec-", "x-forwarded-"];
+
+/// Why a tag is not written.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum Refused {
+    /// Not a name.
+    #[error("tag refused: expected a name of 1 to 64 of a-z 0-9 - _, it is {0:?}")]
+    Name(String),
+    /// A name of the host.
+    #[error("tag refused: the header `{0}` belongs to the host")]
+    Reserved(String),
+    /// Too long.
+    #[error("tag `{name}` refused: expected a value of at most {VALUE_MAX} bytes, it has {bytes}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+/// The tags that a tag becomes: one for the header, encoded, and one for the record, as it is. In the record
+/// phase there is no header any more.
+///
+/// # Errors
+/// The tag may not be written.
+pub fn accept(tag: Tag, head: bool) -> Result<[Option<Tag>; 2], Refused> {
+    let named = (1..=NAME_MAX).contains(&tag.name.len())
+        && tag.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte));
+    if !named {
+        return Err(Refused::Name(tag.name.chars().take(NAME_MAX).collect()));
+    }
+    let to_header = matches!(tag.sink, Sink::Header | Sink::Both);
+    let to_record = matches!(tag.sink, Sink::Record | Sink::Both);
+    if to_header && is_reserved(&tag.name) {
+        return Err(Refused::Reserved(tag.name));
+    }
+    if tag.value.len() > VALUE_MAX {
+        return Err(Refused::Value { name: tag.name, bytes: tag.value.len() });
+    }
+    let header =
+        (to_header && head).then(|| Tag { name: tag.name.clone(), value: visible(&tag.value), sink: Sink::Header });
+    let record = to_record.then_some(Tag { sink: Sink::Record, ..tag });
+    Ok([header, record])
+}
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.binary_search(&name).is_ok() || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Visible ASCII and spaces between; everything else percent-encoded as UTF-8.
+fn visible(value: &str) -> String {
+    let inside = value.trim_matches(' ').len();
+    let leading = value.len() - value.trim_start_matches(' ').len();
+    let mut text = String::with_capacity(value.len());
+    for (at, byte) in value.bytes().enumerate() {
+        let between = byte == b' ' && (leading..leading + inside).contains(&at);
+        if byte.is_ascii_graphic() || between {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(name: &str, value: &str, sink: Sink) -> Tag {
+        Tag { name: name.into(), value: value.into(), sink }
+    }
+
+    #[test]
+    fn the_list_of_reserved_names_can_be_searched() {
+        assert!(RESERVED.is_sorted());
+    }
+
+    #[test]
+    fn names_that_are_none_or_belong_to_the_host_are_refused() {
+        let long = "x".repeat(65);
+        for name in ["", "X-Cost", "a b", "a\r\nb", "é", "a:b", long.as_str()] {
+            assert!(matches!(accept(tag(name, "v", Sink::Record), true), Err(Refused::Name(_))), "{name:?}");
+        }
+        for name in [
+            "content-length",
+            "content-type",
+            "transfer-encoding",
+            "connection",
+            "set-cookie",
+            "authorization",
+            "proxy-authenticate",
+            "x-request-id",
+            "retry-after",
+            "access-control-allow-origin",
+        ] {
+            assert!(matches!(accept(tag(name, "v", Sink::Both), true), Err(Refused::Reserved(_))), "{name}");
+            assert!(accept(tag(name, "v", Sink::Record), true).is_ok(), "{name} is a fine record field");
+        }
+        assert!(accept(tag(&long[..64], "v", Sink::Header), true).is_ok());
+    }
+
+    #[test]
+    fn a_header_value_cannot_carry_line_ends_or_other_bytes() {
+        for (value, header) in [
+            ("plain value", "plain value"),
+            ("a\r\nset-cookie: x", "a%0D%0Aset-cookie: x"),
+            (" é ", "%20%C3%A9%20"),
+            ("\0\t\x7f", "%00%09%7F"),
+            ("100%", "100%"),
+            ("", ""),
+            ("   ", "%20%20%20"),
+        ] {
+            let [tag, none] = accept(tag("x-cost", value, Sink::Header), true).unwrap();
+            assert_eq!((tag.map(|tag| tag.value).as_deref(), none), (Some(header), None), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_over_its_bound_is_refused() {
+        assert!(accept(tag("a", &"v".repeat(1024), Sink::Header), true).is_ok());
+        assert!(matches!(
+            accept(tag("a", &"v".repeat(1025), Sink::Record), true),
+            Err(Refused::Value { bytes: 1025, .. })
+        ));
+    }
+
+    #[test]
+    fn sinks_are_taken_apart_and_the_record_phase_has_no_header() {
+        let sinks = |sink, head| {
+            let tags = accept(tag("a", "é", sink), head).unwrap();
+            tags.into_iter().flatten().map(|tag| (tag.sink, tag.value)).collect::<Vec<_>>()
+        };
+        let header = (Sink::Header, "%C3%A9".to_owned());
+        let record = (Sink::Record, "é".to_owned());
+        assert_eq!(sinks(Sink::Both, true), [header.clone(), record.clone()]);
+        assert_eq!(sinks(Sink::Header, true), [header]);
+        assert_eq!(sinks(Sink::Both, false), [record.clone()]);
+        assert_eq!(sinks(Sink::Record, false), [record]);
+        assert_eq!(sinks(Sink::Header, false), []);
+    }
+}

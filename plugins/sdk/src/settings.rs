@@ -1,0 +1,55 @@
+//! Reads settings so that a mistake comes back as a sentence an operator can act on: the setting, what was
+//! expected, what came.
+
+use serde::de::DeserializeOwned;
+
+/// Settings of a plugin that has none: anything but `{}` is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoSettings {}
+
+/// Reads a JSON object into `T`.
+///
+/// # Errors
+/// A text that names the setting, by its path, with what was expected and what came.
+pub(crate) fn read<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+    if !json.trim_start().starts_with('{') {
+        let start: String = json.chars().take(32).collect();
+        return Err(format!("settings: expected an object, got `{start}`"));
+    }
+    let mut unknown = None;
+    let mut keep_first = |path: serde_ignored::Path<'_>| {
+        unknown.get_or_insert_with(|| path.to_string());
+    };
+    let mut text = serde_json::Deserializer::from_str(json);
+    let watched = serde_ignored::Deserializer::new(&mut text, &mut keep_first);
+    let settings = serde_path_to_error::deserialize(watched).map_err(|e| {
+        let (path, cause) = (
+            e.path().to_string(),
+            without_position(&e.inner().to_string()).to_owned(),
+        );
+        if matches!(path.as_str(), "." | "?") {
+            format!("settings: {cause}")
+        } else {
+            format!("settings.{path}: {cause}")
+        }
+    })?;
+    text.end().map_err(|e| {
+        format!(
+            "settings: expected one object, got {}",
+            without_position(&e.to_string())
+        )
+    })?;
+    match unknown {
+        None => Ok(settings),
+        Some(path) => Err(format!("settings.{path}: this plugin has no such setting")),
+    }
+}
+
+/// Positions in a text that the host itself wrote mean nothing to the operator.
+fn without_position(error: &str) -> &str {
+    error.rfind(" at line ").map_or(error, |end| &error[..end])
+}
+
+#[cfg(test)]
+mod tests;
