@@ -61,9 +61,7 @@ impl Attempt {
     /// The first header of this name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value)
+        self.headers().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
     /// The body as JSON; null when it is none.

@@ -24,7 +24,8 @@ pub struct Call {
 
 impl Call {
     pub(crate) fn new(addr: SocketAddr, ledger: Ledger, model: &str) -> Self {
-        let fields = json!({"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": true});
+        let fields =
+            json!({"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": true});
         Self {
             addr,
             ledger,
@@ -88,10 +89,7 @@ impl Call {
     /// The bytes of the request.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        let body = self
-            .body
-            .clone()
-            .unwrap_or_else(|| self.fields.to_string().into_bytes());
+        let body = self.body.clone().unwrap_or_else(|| self.fields.to_string().into_bytes());
         let mut head = format!(
             "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n",
             self.path, self.addr

@@ -48,17 +48,7 @@ impl Case {
         secrets: Vec<String>,
     ) -> Self {
         let Peers { a, b, c, sink } = peers;
-        Self {
-            a,
-            b,
-            c,
-            sink,
-            gateway,
-            config,
-            ledger: Ledger::default(),
-            secrets,
-            scale,
-        }
+        Self { a, b, c, sink, gateway, config, ledger: Ledger::default(), secrets, scale }
     }
 
     /// A time of the case as it is on this run.
@@ -118,12 +108,7 @@ impl Case {
     /// Requests with this outcome so far.
     pub async fn outcome(&self, outcome: &str, want: usize) {
         let want = u32::try_from(want).expect("a small number");
-        self.metric_becomes(
-            "sluice_requests_total",
-            &[("outcome", outcome)],
-            want.into(),
-        )
-        .await;
+        self.metric_becomes("sluice_requests_total", &[("outcome", outcome)], want.into()).await;
     }
 
     /// The breaker of a target as the admin page tells it.
@@ -147,10 +132,7 @@ impl Case {
         if !settled.await {
             last = self.breaker(target).await;
         }
-        assert!(
-            last.is_null(),
-            "{target}: {last}, wanted {state} with {failures} failures"
-        );
+        assert!(last.is_null(), "{target}: {last}, wanted {state} with {failures} failures");
     }
 
     /// The record of one response.
@@ -158,13 +140,8 @@ impl Case {
     /// # Panics
     /// When it is not written, or the response has no id.
     pub async fn record(&self, response: &Response) -> Value {
-        let id = response
-            .request_id()
-            .unwrap_or_else(|| panic!("no request id: {response:?}"))
-            .to_owned();
-        self.gateway
-            .wait_for_event("request", |record| record["request_id"] == id.as_str())
-            .await
+        let id = response.request_id().unwrap_or_else(|| panic!("no request id: {response:?}")).to_owned();
+        self.gateway.wait_for_event("request", |record| record["request_id"] == id.as_str()).await
     }
 
     /// Attempts seen by A, B and C.
@@ -194,18 +171,12 @@ impl Case {
     #[track_caller]
     pub fn between(&self, got: Duration, from: Duration, to: Duration) {
         let (from, to) = (self.t(from), self.t(to));
-        assert!(
-            got + EARLY >= from && got <= to + SLACK,
-            "{got:?}, wanted {from:?} to {to:?}"
-        );
+        assert!(got + EARLY >= from && got <= to + SLACK, "{got:?}, wanted {from:?} to {to:?}");
     }
 
     /// How long after `from` the gateway closed an attempt of this upstream.
     pub async fn closed_after(&self, upstream: &Upstream, n: usize, from: Instant) -> Duration {
-        upstream
-            .closed_within(n, PATIENCE)
-            .await
-            .saturating_duration_since(from)
+        upstream.closed_within(n, PATIENCE).await.saturating_duration_since(from)
     }
 
     /// Asks again and again until it is so; false when the time is over.

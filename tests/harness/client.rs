@@ -28,34 +28,21 @@ pub struct Client {
 impl Client {
     /// Connects.
     pub async fn open(addr: SocketAddr) -> Self {
-        Self::over(
-            TcpStream::connect(addr)
-                .await
-                .expect("the listener accepts"),
-        )
+        Self::over(TcpStream::connect(addr).await.expect("the listener accepts"))
     }
 
     /// Connects with a receive buffer of so many bytes, for a reader that holds the writer up soon.
     pub async fn open_small(addr: SocketAddr, receive_buffer: usize) -> Self {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
-        socket
-            .set_recv_buffer_size(receive_buffer)
-            .expect("a socket takes a buffer size");
+        socket.set_recv_buffer_size(receive_buffer).expect("a socket takes a buffer size");
         socket.connect(&addr.into()).expect("the listener accepts");
-        socket
-            .set_nonblocking(true)
-            .expect("a socket can be non-blocking");
+        socket.set_nonblocking(true).expect("a socket can be non-blocking");
         Self::over(TcpStream::from_std(socket.into()).expect("a connected socket"))
     }
 
     fn over(io: TcpStream) -> Self {
         io.set_nodelay(true).expect("a socket takes TCP_NODELAY");
-        Self {
-            io,
-            response: Response::new(now()),
-            ledger: None,
-            asked: false,
-        }
+        Self { io, response: Response::new(now()), ledger: None, asked: false }
     }
 
     /// Writes what came down here when this client ends.
@@ -83,11 +70,7 @@ impl Client {
     }
 
     /// Reads until `ready`, or the end, or `within` is over.
-    pub async fn read_until(
-        &mut self,
-        within: Duration,
-        ready: impl Fn(&Response) -> bool,
-    ) -> &Response {
+    pub async fn read_until(&mut self, within: Duration, ready: impl Fn(&Response) -> bool) -> &Response {
         let deadline = tokio::time::Instant::now() + within;
         let mut space = vec![0; 64 << 10];
         while self.response.end == End::Open && !ready(&self.response) {
@@ -97,9 +80,7 @@ impl Client {
             match read {
                 Ok(0) => self.response.closed(false, now()),
                 Ok(n) => self.response.feed(&space[..n], now()),
-                Err(error) => self
-                    .response
-                    .closed(error.kind() == io::ErrorKind::ConnectionReset, now()),
+                Err(error) => self.response.closed(error.kind() == io::ErrorKind::ConnectionReset, now()),
             }
         }
         &self.response
@@ -121,10 +102,7 @@ impl Client {
     /// When they do not come.
     pub async fn contents(&mut self, n: usize) -> &Response {
         let response = self.read_until(PATIENCE, |r| r.contents().len() >= n).await;
-        assert!(
-            response.contents().len() >= n,
-            "not {n} events with content: {response:?}"
-        );
+        assert!(response.contents().len() >= n, "not {n} events with content: {response:?}");
         response
     }
 
@@ -156,10 +134,7 @@ impl Client {
 
     /// Says that nothing more will be sent, and goes on reading.
     pub async fn half_close(&mut self) {
-        self.io
-            .shutdown()
-            .await
-            .expect("an open connection can be half closed");
+        self.io.shutdown().await.expect("an open connection can be half closed");
     }
 
     /// Leaves with a FIN.
@@ -177,10 +152,7 @@ impl Client {
             return;
         }
         if let Some(ledger) = &self.ledger {
-            ledger
-                .lock()
-                .expect("a test thread panicked")
-                .push(self.response.clone());
+            ledger.lock().expect("a test thread panicked").push(self.response.clone());
         }
     }
 }

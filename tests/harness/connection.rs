@@ -41,16 +41,7 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, tls: Option<Tl
         let Ok(Some((head, body))) = request else {
             return;
         };
-        let attempt = Attempt {
-            n: 0,
-            at: now(),
-            head,
-            body,
-            connection: id,
-            reused,
-            over: None,
-            written: 0,
-        };
+        let attempt = Attempt { n: 0, at: now(), head, body, connection: id, reused, over: None, written: 0 };
         reused = true;
         if !exchange(&mut peer, attempt, &shared).await {
             return;
@@ -70,14 +61,7 @@ async fn exchange(peer: &mut Peer, attempt: Attempt, shared: &Shared) -> bool {
         let (n, script) = shared.begin(attempt);
         (Some(n), script)
     };
-    let mut play = Play {
-        peer,
-        shared,
-        n,
-        model,
-        body: Framing::None,
-        close: false,
-    };
+    let mut play = Play { peer, shared, n, model, body: Framing::None, close: false };
     let mut outcome = Ok(Next::Go);
     for step in expand(script, wants_stream) {
         outcome = play.step(&step).await;
@@ -110,14 +94,7 @@ fn expand(script: Script, wants_stream: bool) -> Vec<Step> {
     for step in script.0 {
         match step {
             Step::Healthy if wants_stream => {
-                let frames = [
-                    ROLE,
-                    TXT("one "),
-                    TXT("two "),
-                    TXT("three"),
-                    FIN("stop"),
-                    DONE,
-                ];
+                let frames = [ROLE, TXT("one "), TXT("two "), TXT("three"), FIN("stop"), DONE];
                 let pause = Step::Sleep(Duration::from_millis(10));
                 steps.extend(frames.into_iter().flat_map(|frame| [frame, pause.clone()]));
             }
@@ -189,9 +166,9 @@ impl Play<'_> {
     }
 
     fn bytes(&self, step: &Step) -> Bytes {
-        let role = json!([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]);
-        let usage =
-            json!({"usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}});
+        let role =
+            json!([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]);
+        let usage = json!({"usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}});
         let (choices, more) = match step {
             Step::Body(bytes) => return bytes.clone(),
             Step::Role => (&role, &Value::Null),
@@ -217,34 +194,21 @@ impl Play<'_> {
     }
 
     async fn event_stream(&mut self) -> Result<(), How> {
-        self.head(
-            200,
-            &[("content-type".to_owned(), "text/event-stream".to_owned())],
-        )
-        .await
+        self.head(200, &[("content-type".to_owned(), "text/event-stream".to_owned())]).await
     }
 
     async fn head(&mut self, status: u16, headers: &[(String, String)]) -> Result<(), How> {
-        let has = |name: &str| {
-            headers
-                .iter()
-                .any(|(known, _)| known.eq_ignore_ascii_case(name))
-        };
+        let has = |name: &str| headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut head = format!("HTTP/1.1 {status} Scripted\r\n");
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        self.body = if has("content-length") {
-            Framing::Length
-        } else {
-            Framing::Chunked
-        };
+        self.body = if has("content-length") { Framing::Length } else { Framing::Chunked };
         if self.body == Framing::Chunked && !has("transfer-encoding") {
             head.push_str("transfer-encoding: chunked\r\n");
         }
-        self.close = headers
-            .iter()
-            .any(|(name, value)| name.eq_ignore_ascii_case("connection") && value == "close");
+        self.close =
+            headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("connection") && value == "close");
         head.push_str("\r\n");
         self.write(head.as_bytes()).await
     }

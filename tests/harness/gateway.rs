@@ -32,10 +32,7 @@ const MAX_LINES: usize = 500_000;
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     // target/PROFILE/deps/NAME
-    let profile = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("a test lies in a target directory");
+    let profile = test.parent().and_then(Path::parent).expect("a test lies in a target directory");
     let binary = profile.join("sluice");
     assert!(
         binary.exists(),
@@ -54,10 +51,7 @@ struct Log {
 
 impl Log {
     fn new() -> Self {
-        Self {
-            lines: Arc::default(),
-            changed: Arc::new(watch::Sender::new(0)),
-        }
+        Self { lines: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<String>> {
@@ -68,10 +62,7 @@ impl Log {
         let mut lines = BufReader::new(from).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let mut kept = self.lock();
-            assert!(
-                kept.len() < MAX_LINES,
-                "the gateway wrote {MAX_LINES} lines"
-            );
+            assert!(kept.len() < MAX_LINES, "the gateway wrote {MAX_LINES} lines");
             kept.push(line);
             drop(kept);
             self.changed.send_modify(|n| *n += 1);
@@ -90,10 +81,7 @@ impl Log {
                     }
                     seen = lines.len();
                 }
-                changes
-                    .changed()
-                    .await
-                    .expect("the log outlives its waiters");
+                changes.changed().await.expect("the log outlives its waiters");
             }
         };
         tokio::time::timeout(within, wait).await.ok()
@@ -127,10 +115,9 @@ impl Gateway {
     pub async fn start(config: &Value, dir: TempDir, env: &[(String, String)]) -> Self {
         match Self::try_start(config, dir, env).await {
             Ok(gateway) => gateway,
-            Err(refused) => panic!(
-                "the gateway did not start (exit code {:?}):\n{}",
-                refused.code, refused.log
-            ),
+            Err(refused) => {
+                panic!("the gateway did not start (exit code {:?}):\n{}", refused.code, refused.log)
+            }
         }
     }
 
@@ -138,11 +125,7 @@ impl Gateway {
     ///
     /// # Errors
     /// When it ended instead of listening.
-    pub async fn try_start(
-        config: &Value,
-        dir: TempDir,
-        env: &[(String, String)],
-    ) -> Result<Self, Refused> {
+    pub async fn try_start(config: &Value, dir: TempDir, env: &[(String, String)]) -> Result<Self, Refused> {
         Self::launch(&binary(), config, dir, env).await
     }
 
@@ -185,19 +168,9 @@ impl Gateway {
             }
         };
         let Some((listen, admin)) = listening else {
-            panic!(
-                "no `listening` line within {START:?}:\n{}",
-                log.lock().join("\n")
-            );
+            panic!("no `listening` line within {START:?}:\n{}", log.lock().join("\n"));
         };
-        Ok(Self {
-            child,
-            log,
-            dir,
-            listen,
-            admin,
-            _readers: readers,
-        })
+        Ok(Self { child, log, dir, listen, admin, _readers: readers })
     }
 
     /// The main listener.
@@ -239,11 +212,7 @@ impl Gateway {
     /// The JSON lines with this `event`.
     #[must_use]
     pub fn events(&self, event: &str) -> Vec<Value> {
-        self.log
-            .lock()
-            .iter()
-            .filter_map(|line| event_line(line, event))
-            .collect()
+        self.log.lock().iter().filter_map(|line| event_line(line, event)).collect()
     }
 
     /// Waits for a JSON line with this `event` that fits.
@@ -267,8 +236,7 @@ impl Gateway {
     /// When it is none.
     pub async fn admin_json(&self, path: &str) -> Value {
         let page = self.admin_page(path).await;
-        serde_json::from_slice(&page.body)
-            .unwrap_or_else(|error| panic!("{path}: {error}: {page:?}"))
+        serde_json::from_slice(&page.body).unwrap_or_else(|error| panic!("{path}: {error}: {page:?}"))
     }
 
     /// The metrics page.
@@ -285,8 +253,7 @@ impl Gateway {
     pub fn rewrite(&self, config: &Value) {
         let new = self.dir.path().join("sluice.yaml.new");
         write(&new, config);
-        std::fs::rename(new, self.dir.path().join("sluice.yaml"))
-            .expect("a file of our own can be renamed");
+        std::fs::rename(new, self.dir.path().join("sluice.yaml")).expect("a file of our own can be renamed");
     }
 
     /// Sends SIGTERM.
@@ -296,10 +263,7 @@ impl Gateway {
     pub async fn terminate(&self) {
         let pid = self.pid().expect("the gateway runs").to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().await;
-        assert!(
-            sent.is_ok_and(|status| status.success()),
-            "SIGTERM to {pid}"
-        );
+        assert!(sent.is_ok_and(|status| status.success()), "SIGTERM to {pid}");
     }
 
     /// Waits for its end.
@@ -312,9 +276,7 @@ impl Gateway {
             Ok(status) => status.expect("a child can be waited for"),
             Err(_) => panic!("the gateway still runs after {within:?}:\n{}", self.log()),
         };
-        status
-            .code()
-            .unwrap_or_else(|| panic!("ended by signal {:?}:\n{}", status.signal(), self.log()))
+        status.code().unwrap_or_else(|| panic!("ended by signal {:?}:\n{}", status.signal(), self.log()))
     }
 
     /// SIGTERM, and the exit code.

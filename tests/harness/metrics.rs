@@ -29,16 +29,10 @@ impl Metrics {
     /// On a line that is none of that format.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let lines = text
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let samples = lines
-            .map(|line| sample(line).unwrap_or_else(|| panic!("no metrics line: {line}")))
-            .collect();
-        Self {
-            samples,
-            text: text.to_owned(),
-        }
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let samples =
+            lines.map(|line| sample(line).unwrap_or_else(|| panic!("no metrics line: {line}"))).collect();
+        Self { samples, text: text.to_owned() }
     }
 
     /// Samples of this name that have all these labels.
@@ -48,13 +42,9 @@ impl Metrics {
         labels: &'a [(&'a str, &'a str)],
     ) -> impl Iterator<Item = &'a Sample> {
         let fits = move |sample: &Sample| {
-            labels
-                .iter()
-                .all(|(k, v)| sample.labels.get(*k).is_some_and(|got| got == v))
+            labels.iter().all(|(k, v)| sample.labels.get(*k).is_some_and(|got| got == v))
         };
-        self.samples
-            .iter()
-            .filter(move |sample| sample.name == name && fits(sample))
+        self.samples.iter().filter(move |sample| sample.name == name && fits(sample))
     }
 
     /// Their sum; 0 when there are none.
@@ -95,11 +85,7 @@ fn sample(line: &str) -> Option<Sample> {
         rest = &rest[1..];
     }
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    Some(Sample {
-        name: name.to_owned(),
-        labels,
-        value,
-    })
+    Some(Sample { name: name.to_owned(), labels, value })
 }
 
 /// The value up to its closing quote, and what follows that.

@@ -26,18 +26,12 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new(stream: Stream) -> Self {
-        Self {
-            stream,
-            early: BytesMut::new(),
-        }
+        Self { stream, early: BytesMut::new() }
     }
 
     /// The connection will end in a TCP reset.
     pub(crate) fn reset_on_close(&self) {
-        self.stream
-            .tcp()
-            .set_zero_linger()
-            .expect("a socket takes linger");
+        self.stream.tcp().set_zero_linger().expect("a socket takes linger");
     }
 
     /// The next request; none when the gateway closed instead.
@@ -61,8 +55,8 @@ impl Peer {
         let body = if field("transfer-encoding").is_some() {
             self.chunked().await?
         } else {
-            let length = field("content-length")
-                .map_or(0, |n| n.parse().expect("content-length is a number"));
+            let length =
+                field("content-length").map_or(0, |n| n.parse().expect("content-length is a number"));
             self.exactly(length).await?
         };
         Ok(Some((head, body)))
@@ -89,8 +83,7 @@ impl Peer {
                 }
             };
             let digits = String::from_utf8_lossy(&line[..line.len() - 2]).into_owned();
-            let size =
-                usize::from_str_radix(digits.trim(), 16).expect("a chunk size is hexadecimal");
+            let size = usize::from_str_radix(digits.trim(), 16).expect("a chunk size is hexadecimal");
             let chunk = self.exactly(size + 2).await?;
             body.extend_from_slice(&chunk[..size]);
             if size == 0 {
@@ -123,9 +116,7 @@ impl Peer {
             if let Poll::Ready(how) = self.poll_left(cx) {
                 return Poll::Ready(Err(how));
             }
-            Pin::new(&mut self.stream)
-                .poll_write(cx, bytes)
-                .map_err(|_| How::Reset)
+            Pin::new(&mut self.stream).poll_write(cx, bytes).map_err(|_| How::Reset)
         })
         .await
     }
@@ -167,11 +158,7 @@ impl Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -180,11 +167,7 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),

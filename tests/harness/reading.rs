@@ -20,13 +20,8 @@ impl Event {
     #[must_use]
     pub fn data(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.raw);
-        let lines: Vec<_> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("data:"))
-            .collect();
-        let lines = lines
-            .iter()
-            .map(|line| line.strip_prefix(' ').unwrap_or(line));
+        let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+        let lines = lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line));
         let data = lines.collect::<Vec<_>>().join("\n");
         (text.lines().any(|line| line.starts_with("data:"))).then_some(data)
     }
@@ -34,9 +29,7 @@ impl Event {
     /// The data as JSON; null when it is none.
     #[must_use]
     pub fn json(&self) -> Value {
-        self.data()
-            .and_then(|data| serde_json::from_str(&data).ok())
-            .unwrap_or_default()
+        self.data().and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default()
     }
 }
 
@@ -44,10 +37,7 @@ impl Response {
     /// How often this header came.
     #[must_use]
     pub fn header_count(&self, name: &str) -> usize {
-        self.headers
-            .iter()
-            .filter(|(known, _)| known == name)
-            .count()
+        self.headers.iter().filter(|(known, _)| known == name).count()
     }
 
     /// The body as JSON; null when it is none.
@@ -60,18 +50,10 @@ impl Response {
     #[must_use]
     pub fn text(&self) -> String {
         if !self.is_stream() {
-            return self.json()["choices"][0]["message"]["content"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
+            return self.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned();
         }
-        let deltas = self
-            .events
-            .iter()
-            .map(|event| event.json()["choices"][0]["delta"]["content"].clone());
-        deltas
-            .filter_map(|content| content.as_str().map(str::to_owned))
-            .collect()
+        let deltas = self.events.iter().map(|event| event.json()["choices"][0]["delta"]["content"].clone());
+        deltas.filter_map(|content| content.as_str().map(str::to_owned)).collect()
     }
 
     /// Events with content.
@@ -89,39 +71,21 @@ impl Response {
     pub fn errors(&self) -> Vec<&Event> {
         self.events
             .iter()
-            .filter(|event| {
-                event
-                    .json()
-                    .get("error")
-                    .is_some_and(|error| !error.is_null())
-            })
+            .filter(|event| event.json().get("error").is_some_and(|error| !error.is_null()))
             .collect()
     }
 
     /// `[DONE]` events.
     #[must_use]
     pub fn dones(&self) -> usize {
-        self.events
-            .iter()
-            .filter(|event| event.data().as_deref() == Some("[DONE]"))
-            .count()
+        self.events.iter().filter(|event| event.data().as_deref() == Some("[DONE]")).count()
     }
 
     /// The finish reason, if one came.
     #[must_use]
     pub fn finish(&self) -> Option<String> {
-        let reasons = self
-            .events
-            .iter()
-            .map(|event| event.json())
-            .chain([self.json()]);
-        reasons
-            .filter_map(|json| {
-                json["choices"][0]["finish_reason"]
-                    .as_str()
-                    .map(str::to_owned)
-            })
-            .next()
+        let reasons = self.events.iter().map(|event| event.json()).chain([self.json()]);
+        reasons.filter_map(|json| json["choices"][0]["finish_reason"].as_str().map(str::to_owned)).next()
     }
 
     /// The error object: of the body, or of the last error event.
@@ -152,15 +116,12 @@ impl Response {
     /// From the request to the end, or to now while it runs.
     #[must_use]
     pub fn took(&self) -> Duration {
-        self.ended
-            .unwrap_or_else(crate::now)
-            .saturating_duration_since(self.sent)
+        self.ended.unwrap_or_else(crate::now).saturating_duration_since(self.sent)
     }
 
     /// From the request to the head.
     #[must_use]
     pub fn head_took(&self) -> Option<Duration> {
-        self.head_at
-            .map(|at| at.saturating_duration_since(self.sent))
+        self.head_at.map(|at| at.saturating_duration_since(self.sent))
     }
 }

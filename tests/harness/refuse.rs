@@ -51,10 +51,7 @@ impl Swallowing {
             full.push(stream);
             assert!(full.len() < 64, "a backlog of none took 64 connections");
         }
-        Self {
-            socket,
-            _full: full,
-        }
+        Self { socket, _full: full }
     }
 
     /// Where nothing answers.
@@ -72,9 +69,7 @@ impl Default for Swallowing {
 
 fn bound() -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    socket
-        .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
-        .expect("a free loopback port");
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free loopback port");
     socket
 }
 

@@ -135,11 +135,7 @@ impl Response {
                 };
                 let digits = line.split(';').next().unwrap_or_default();
                 let size = usize::from_str_radix(digits.trim(), 16).map_err(|_| Malformed)?;
-                self.framing = if size == 0 {
-                    Framing::Trailer
-                } else {
-                    Framing::Chunk(size)
-                };
+                self.framing = if size == 0 { Framing::Trailer } else { Framing::Chunk(size) };
             }
             Framing::Chunk(0) => self.framing = Framing::ChunkEnd,
             Framing::Chunk(left) => {
@@ -184,14 +180,8 @@ impl Response {
 
     fn read_head(&mut self, head: &str, at: Instant) -> Result<(), Malformed> {
         let mut lines = head.split("\r\n");
-        let status = lines
-            .next()
-            .and_then(|line| line.strip_prefix("HTTP/1.1 "))
-            .ok_or(Malformed)?;
-        let status: u16 = status
-            .get(..3)
-            .and_then(|n| n.parse().ok())
-            .ok_or(Malformed)?;
+        let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")).ok_or(Malformed)?;
+        let status: u16 = status.get(..3).and_then(|n| n.parse().ok()).ok_or(Malformed)?;
         if (100..200).contains(&status) {
             return Ok(());
         }
@@ -199,16 +189,10 @@ impl Response {
         self.head_at = Some(at);
         for line in lines {
             let (name, value) = line.split_once(':').ok_or(Malformed)?;
-            self.headers
-                .push((name.to_ascii_lowercase(), value.trim().to_owned()));
+            self.headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let chunked = self
-            .header("transfer-encoding")
-            .is_some_and(|v| v.eq_ignore_ascii_case("chunked"));
-        let length = self
-            .header("content-length")
-            .map(|v| v.parse().map_err(|_| Malformed))
-            .transpose()?;
+        let chunked = self.header("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"));
+        let length = self.header("content-length").map(|v| v.parse().map_err(|_| Malformed)).transpose()?;
         self.framing = match (chunked, length) {
             (true, Some(_)) => return Err(Malformed),
             (true, None) => Framing::Size,
@@ -223,15 +207,9 @@ impl Response {
         if !self.is_stream() {
             return;
         }
-        while let Some(end) = self.body[self.scanned..]
-            .windows(2)
-            .position(|w| w == b"\n\n")
-        {
+        while let Some(end) = self.body[self.scanned..].windows(2).position(|w| w == b"\n\n") {
             let end = self.scanned + end + 2;
-            self.events.push(Event {
-                at,
-                raw: self.body[self.blocks..end].to_vec(),
-            });
+            self.events.push(Event { at, raw: self.body[self.blocks..end].to_vec() });
             (self.blocks, self.scanned) = (end, end);
         }
         self.scanned = self.scanned.max(self.body.len().saturating_sub(1));
@@ -240,17 +218,13 @@ impl Response {
     /// The first header of this name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether the head says event stream.
     #[must_use]
     pub fn is_stream(&self) -> bool {
-        self.header("content-type")
-            .is_some_and(|value| value.starts_with("text/event-stream"))
+        self.header("content-type").is_some_and(|value| value.starts_with("text/event-stream"))
     }
 }
 

@@ -88,13 +88,7 @@ impl Setup {
     /// The conventions as they are written, at their own speed.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            scale: 1.0,
-            edits: Vec::new(),
-            env: Vec::new(),
-            files: Vec::new(),
-            tls: None,
-        }
+        Self { scale: 1.0, edits: Vec::new(), env: Vec::new(), files: Vec::new(), tls: None }
     }
 
     /// Stretches every time of the case: configuration, scripts, judgements.
@@ -112,8 +106,7 @@ impl Setup {
             Setting::Time(time) => duration(time.mul_f64(self.scale)),
         };
         let pointer = pointer.to_owned();
-        self.edits
-            .push(Box::new(move |config, _| put(config, &pointer, value)));
+        self.edits.push(Box::new(move |config, _| put(config, &pointer, value)));
         self
     }
 
@@ -122,9 +115,7 @@ impl Setup {
     pub fn unset(mut self, pointer: &str) -> Self {
         let pointer = pointer.to_owned();
         self.edits.push(Box::new(move |config, _| {
-            let (parent, name) = pointer
-                .rsplit_once('/')
-                .expect("a pointer begins with a slash");
+            let (parent, name) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
             if let Some(parent) = config.pointer_mut(parent).and_then(Value::as_object_mut) {
                 parent.remove(name);
             }
@@ -178,10 +169,9 @@ impl Setup {
     pub async fn start(self) -> Case {
         match self.try_start().await {
             Ok(case) => case,
-            Err(refused) => panic!(
-                "the gateway did not start (exit code {:?}):\n{}",
-                refused.code, refused.log
-            ),
+            Err(refused) => {
+                panic!("the gateway did not start (exit code {:?}):\n{}", refused.code, refused.log)
+            }
         }
     }
 
@@ -200,15 +190,11 @@ impl Setup {
             c: Upstream::start("C", self.scale).await,
             sink: Upstream::start("SINK", self.scale).await,
         };
-        let dir = tempfile::Builder::new()
-            .prefix("sluice-case-")
-            .tempdir()
-            .expect("a temporary directory");
+        let dir = tempfile::Builder::new().prefix("sluice-case-").tempdir().expect("a temporary directory");
         std::fs::create_dir(dir.path().join("plugins.d")).expect("a directory in our own");
         let mut config = conventions(self.scale, &peers);
         if self.tls.is_some() {
-            std::fs::write(dir.path().join("a.pem"), peers.a.ca_pem())
-                .expect("a file in our own directory");
+            std::fs::write(dir.path().join("a.pem"), peers.a.ca_pem()).expect("a file in our own directory");
             put(&mut config, "/upstreams/A/ca_file", "a.pem".into());
         }
         for (path, bytes) in &self.files {
@@ -223,13 +209,7 @@ impl Setup {
         let keys = ["A", "B", "C", "SINK"].map(|name| (format!("KEY_{name}"), key_of(name)));
         let env: Vec<_> = keys.into_iter().chain(self.env).collect();
         let gateway = Gateway::try_start(&config, dir, &env).await?;
-        Ok(Case::new(
-            peers,
-            gateway,
-            config,
-            self.scale,
-            env.into_iter().map(|(_, value)| value).collect(),
-        ))
+        Ok(Case::new(peers, gateway, config, self.scale, env.into_iter().map(|(_, value)| value).collect()))
     }
 }
 

@@ -17,10 +17,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Status line and headers. Chunked, unless the headers have a `content-length`.
-    Head {
-        status: u16,
-        headers: Vec<(String, String)>,
-    },
+    Head { status: u16, headers: Vec<(String, String)> },
     /// The head of an event stream.
     EventStream,
     /// A chat chunk; id, model and the like are the upstream's own.
@@ -34,11 +31,7 @@ pub enum Step {
     /// Bytes on the wire, outside of any framing.
     Wire(Bytes),
     /// A step in pieces of so many bytes with a pause between them.
-    Split {
-        step: Box<Step>,
-        size: usize,
-        pause: Duration,
-    },
+    Split { step: Box<Step>, size: usize, pause: Duration },
     /// The scripted pause of a peer.
     Sleep(Duration),
     /// Proper end of body.
@@ -98,10 +91,7 @@ pub const SSE: Step = Step::EventStream;
 /// Status and headers.
 #[must_use]
 pub fn HEAD(status: u16, headers: &[(&str, &str)]) -> Step {
-    let headers = headers
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Step::Head { status, headers }
 }
 
@@ -116,11 +106,7 @@ pub fn ANSWER(status: u16, content_type: &str, body: impl Into<Bytes>) -> Script
 pub fn WITH(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Script {
     let body = body.into();
     let length = body.len().to_string();
-    let headers: Vec<_> = headers
-        .iter()
-        .copied()
-        .chain([("content-length", length.as_str())])
-        .collect();
+    let headers: Vec<_> = headers.iter().copied().chain([("content-length", length.as_str())]).collect();
     Script(vec![HEAD(status, &headers), Step::Body(body), END])
 }
 
@@ -133,21 +119,14 @@ pub fn JSON(status: u16, body: &Value) -> Script {
 /// An error status with a small error object.
 #[must_use]
 pub fn STATUS(status: u16) -> Script {
-    JSON(
-        status,
-        &json!({"error": {"message": "m", "type": "t", "code": null}}),
-    )
+    JSON(status, &json!({"error": {"message": "m", "type": "t", "code": null}}))
 }
 
 /// 429 with these headers, say `retry-after`.
 #[must_use]
 pub fn LIMITED(headers: &[(&str, &str)]) -> Script {
     let error = json!({"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}});
-    let headers: Vec<_> = headers
-        .iter()
-        .copied()
-        .chain([("content-type", "application/json")])
-        .collect();
+    let headers: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
     WITH(429, &headers, error.to_string())
 }
 
@@ -160,10 +139,7 @@ pub fn DELTA(delta: &Value) -> Step {
 /// A chunk with these choices.
 #[must_use]
 pub fn CHOICES(choices: &Value) -> Step {
-    Step::Chunk {
-        choices: choices.clone(),
-        more: json!({}),
-    }
+    Step::Chunk { choices: choices.clone(), more: json!({}) }
 }
 
 /// Content.
@@ -223,11 +199,7 @@ pub fn SLEEP(millis: u64) -> Step {
 /// A step in pieces of `size` bytes, `millis` apart.
 #[must_use]
 pub fn SPLIT(step: Step, size: usize, millis: u64) -> Step {
-    Step::Split {
-        step: Box::new(step),
-        size,
-        pause: Duration::from_millis(millis),
-    }
+    Step::Split { step: Box::new(step), size, pause: Duration::from_millis(millis) }
 }
 
 /// Scripts one after the other as one.

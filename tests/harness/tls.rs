@@ -29,10 +29,7 @@ impl Identity {
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("a certificate and its own key");
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self {
-            pem: made.cert.pem(),
-            config: Arc::new(config),
-        }
+        Self { pem: made.cert.pem(), config: Arc::new(config) }
     }
 
     /// The certificate, to be trusted.

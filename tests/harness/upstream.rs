@@ -72,12 +72,10 @@ impl Shared {
         let mut state = self.lock();
         attempt.n = state.attempts.len();
         let decided = state.decide.as_ref().and_then(|decide| decide(&attempt));
-        let script = decided
-            .or_else(|| state.queue.pop_front())
-            .unwrap_or_else(|| {
-                let own = state.by_model.get(&attempt.model());
-                own.unwrap_or(&state.standing).clone()
-            });
+        let script = decided.or_else(|| state.queue.pop_front()).unwrap_or_else(|| {
+            let own = state.by_model.get(&attempt.model());
+            own.unwrap_or(&state.standing).clone()
+        });
         let n = attempt.n;
         state.attempts.push(attempt);
         state.active += 1;
@@ -125,33 +123,17 @@ impl Upstream {
     }
 
     async fn listen(name: &str, scale: f64, identity: Option<Identity>) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .expect("a free loopback port");
-        let addr = listener
-            .local_addr()
-            .expect("a bound listener has an address");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free loopback port");
+        let addr = listener.local_addr().expect("a bound listener has an address");
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             scale,
-            state: Mutex::new(State {
-                standing: OK.into(),
-                ..State::default()
-            }),
+            state: Mutex::new(State { standing: OK.into(), ..State::default() }),
             changed: watch::Sender::new(0),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(
-            listener,
-            Arc::clone(&shared),
-            identity.as_ref().map(Identity::acceptor),
-        ));
-        Self {
-            addr,
-            shared,
-            identity,
-            _tasks: tasks,
-        }
+        tasks.spawn(accept(listener, Arc::clone(&shared), identity.as_ref().map(Identity::acceptor)));
+        Self { addr, shared, identity, _tasks: tasks }
     }
 
     /// Where it listens.
@@ -169,11 +151,7 @@ impl Upstream {
     /// For a configuration.
     #[must_use]
     pub fn base_url(&self) -> String {
-        let scheme = if self.identity.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
         format!("{scheme}://{}/v1", self.addr)
     }
 
@@ -183,10 +161,7 @@ impl Upstream {
     /// Without TLS.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
-        self.identity
-            .as_ref()
-            .expect("only the TLS variant has a certificate")
-            .pem()
+        self.identity.as_ref().expect("only the TLS variant has a certificate").pem()
     }
 
     /// From now on, plays this for every attempt that has no other script.
@@ -202,10 +177,7 @@ impl Upstream {
 
     /// Plays this for attempts with this model.
     pub fn play_for(&self, model: &str, script: impl Into<Script>) {
-        self.shared
-            .lock()
-            .by_model
-            .insert(model.to_owned(), script.into());
+        self.shared.lock().by_model.insert(model.to_owned(), script.into());
     }
 
     /// Looks at each attempt first; none leaves it to the other scripts.
@@ -277,10 +249,7 @@ impl Upstream {
         let mut changes = self.shared.changed.subscribe();
         let wait = async {
             while !ready(self) {
-                changes
-                    .changed()
-                    .await
-                    .expect("the upstream outlives its waiters");
+                changes.changed().await.expect("the upstream outlives its waiters");
             }
         };
         tokio::time::timeout(within, wait).await.is_ok()
@@ -292,12 +261,7 @@ impl Upstream {
     /// When they do not come.
     pub async fn wait_for_attempts(&self, n: usize) -> Vec<Attempt> {
         let came = self.wait(PATIENCE, |up| up.calls() >= n).await;
-        assert!(
-            came,
-            "{} saw {} attempts, wanted {n}",
-            self.name(),
-            self.calls()
-        );
+        assert!(came, "{} saw {} attempts, wanted {n}", self.name(), self.calls());
         self.attempts()
     }
 
@@ -309,14 +273,10 @@ impl Upstream {
         self.wait(within, |up| up.attempt(n).over.is_some()).await;
         match self.attempt(n).over {
             Some((at, How::Closed | How::Reset)) => at,
-            Some((_, How::Finished)) => panic!(
-                "the script of {} attempt {n} ended before the gateway left",
-                self.name()
-            ),
-            None => panic!(
-                "the gateway did not close {} attempt {n} within {within:?}",
-                self.name()
-            ),
+            Some((_, How::Finished)) => {
+                panic!("the script of {} attempt {n} ended before the gateway left", self.name())
+            }
+            None => panic!("the gateway did not close {} attempt {n} within {within:?}", self.name()),
         }
     }
 }
@@ -329,9 +289,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<TlsAccep
             Some(_) = connections.join_next() => continue,
         };
         let (stream, _) = accepted.expect("a loopback listener accepts");
-        stream
-            .set_nodelay(true)
-            .expect("a socket takes TCP_NODELAY");
+        stream.set_nodelay(true).expect("a socket takes TCP_NODELAY");
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         connections.spawn(connection::serve(stream, shared, tls));
     }

@@ -21,9 +21,8 @@ const MODES: [&str; 2] = ["plain", "stream"];
 impl Sdk {
     /// The interpreter with its script. What is missing fails the test and says how to get it.
     fn command(self) -> Command {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .expect("this package lies in the workspace");
+        let root =
+            Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace");
         let (sdk, scripts) = (sdk_dir(), root.join("tests/sdk"));
         let need = |path: PathBuf, setup: &str| {
             assert!(
@@ -43,60 +42,29 @@ impl Sdk {
             Self::Node => {
                 need(sdk.join("node_modules/openai"), SETUP_NODE);
                 let mut command = Command::new("node");
-                command
-                    .arg(scripts.join("openai_node.mjs"))
-                    .arg("--sdk-dir")
-                    .arg(sdk);
+                command.arg(scripts.join("openai_node.mjs")).arg("--sdk-dir").arg(sdk);
                 command
             }
         }
     }
 
     /// One call: whether the SDK saw what was expected, and what the script said.
-    async fn run(
-        self,
-        base_url: &str,
-        route: &str,
-        mode: &str,
-        expected: &[&str],
-    ) -> (bool, String) {
+    async fn run(self, base_url: &str, route: &str, mode: &str, expected: &[&str]) -> (bool, String) {
         let mut command = self.command();
         // A proxy in the environment is no business of a call on loopback.
-        for proxy in [
-            "HTTP_PROXY",
-            "HTTPS_PROXY",
-            "ALL_PROXY",
-            "http_proxy",
-            "https_proxy",
-            "all_proxy",
-        ] {
+        for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
             command.env_remove(proxy);
         }
-        command
-            .args(["--base-url", base_url, "--model", route, "--mode", mode])
-            .args(expected);
-        let output = command
-            .kill_on_drop(true)
-            .output()
-            .await
-            .expect("the interpreter can be executed");
+        command.args(["--base-url", base_url, "--model", route, "--mode", mode]).args(expected);
+        let output = command.kill_on_drop(true).output().await.expect("the interpreter can be executed");
         let said = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&said).into_owned(),
-        )
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }
 
     /// One call to the gateway; what the SDK did not see as expected fails the test.
     async fn sees(self, case: &Case, route: &str, mode: &str, expected: &[&str]) {
-        let (ok, said) = self
-            .run(&case.gateway.base_url(), route, mode, expected)
-            .await;
-        assert!(
-            ok,
-            "{self:?} {route} {mode} {expected:?}: {said}\n{}",
-            case.gateway.log()
-        );
+        let (ok, said) = self.run(&case.gateway.base_url(), route, mode, expected).await;
+        assert!(ok, "{self:?} {route} {mode} {expected:?}: {said}\n{}", case.gateway.log());
     }
 }
 
@@ -104,10 +72,7 @@ impl Sdk {
 fn sdk_dir() -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     // target/PROFILE/deps/NAME
-    test.ancestors()
-        .nth(3)
-        .expect("a test lies in a target directory")
-        .join("sdk")
+    test.ancestors().nth(3).expect("a test lies in a target directory").join("sdk")
 }
 
 const ANSWER: [&str; 4] = ["--expect", "answer", "--text", HEALTHY_TEXT];
@@ -116,14 +81,8 @@ const ANSWER: [&str; 4] = ["--expect", "answer", "--text", HEALTHY_TEXT];
 async fn a_healthy_answer_is_whole_for_both_sdks() {
     let x = Setup::new().start().await;
     for (sdk, mode) in product() {
-        let tags = [
-            "--header",
-            "x-sluice-degraded=false",
-            "--header",
-            "x-sluice-upstream=A",
-        ];
-        sdk.sees(&x, "chat", mode, &[&ANSWER[..], &tags].concat())
-            .await;
+        let tags = ["--header", "x-sluice-degraded=false", "--header", "x-sluice-upstream=A"];
+        sdk.sees(&x, "chat", mode, &[&ANSWER[..], &tags].concat()).await;
     }
     x.calls([4, 0, 0]);
     x.end().await;
@@ -139,14 +98,8 @@ async fn a_fallback_is_an_ordinary_answer_for_both_sdks() {
             if streams_only && mode == "plain" {
                 continue;
             }
-            let tags = [
-                "--header",
-                "x-sluice-degraded=true",
-                "--header",
-                "x-sluice-upstream=B",
-            ];
-            sdk.sees(&x, "chat", mode, &[&ANSWER[..], &tags].concat())
-                .await;
+            let tags = ["--header", "x-sluice-degraded=true", "--header", "x-sluice-upstream=B"];
+            sdk.sees(&x, "chat", mode, &[&ANSWER[..], &tags].concat()).await;
         }
     }
     x.calls([6, 6, 0]);
@@ -166,14 +119,7 @@ async fn half_an_answer_is_an_exception_for_both_sdks() {
     for (end, code) in scripts {
         x.a.play([&half[..], &[SLEEP(100), end]].concat());
         for sdk in BOTH {
-            let expected = [
-                "--expect",
-                "interrupted",
-                "--text",
-                "one two ",
-                "--code",
-                code,
-            ];
+            let expected = ["--expect", "interrupted", "--text", "one two ", "--code", code];
             sdk.sees(&x, "chat", "stream", &expected).await;
         }
     }
@@ -186,43 +132,16 @@ async fn a_failure_is_the_typed_exception_of_both_sdks() {
     let x = Setup::new().set("/breaker/consecutive", 1000).start().await;
     let context = json!({"error": {"message": "too long", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}});
     let table = [
-        (
-            STATUS(503),
-            "503",
-            "retryable_upstream",
-            "InternalServerError",
-        ),
-        (
-            STATUS(500),
-            "502",
-            "retryable_upstream",
-            "InternalServerError",
-        ),
-        (
-            STATUS(504),
-            "504",
-            "retryable_timeout",
-            "InternalServerError",
-        ),
-        (
-            LIMITED(&[]),
-            "429",
-            "retryable_rate_limit",
-            "RateLimitError",
-        ),
-        (
-            JSON(400, &context),
-            "400",
-            "context_length_exceeded",
-            "BadRequestError",
-        ),
+        (STATUS(503), "503", "retryable_upstream", "InternalServerError"),
+        (STATUS(500), "502", "retryable_upstream", "InternalServerError"),
+        (STATUS(504), "504", "retryable_timeout", "InternalServerError"),
+        (LIMITED(&[]), "429", "retryable_rate_limit", "RateLimitError"),
+        (JSON(400, &context), "400", "context_length_exceeded", "BadRequestError"),
     ];
     for (script, status, code, class) in table {
         x.a.play(script);
         for (sdk, mode) in product() {
-            let expected = [
-                "--expect", "refused", "--status", status, "--code", code, "--class", class,
-            ];
+            let expected = ["--expect", "refused", "--status", status, "--code", code, "--class", class];
             sdk.sees(&x, "solo", mode, &expected).await;
         }
     }
@@ -233,24 +152,11 @@ async fn a_failure_is_the_typed_exception_of_both_sdks() {
 #[tokio::test]
 async fn the_checks_notice_what_is_wrong() {
     let up = Upstream::start("A", 1.0).await;
-    let sse = HEAD(
-        200,
-        &[
-            ("content-type", "text/event-stream"),
-            ("x-request-id", "r1"),
-        ],
-    );
+    let sse = HEAD(200, &[("content-type", "text/event-stream"), ("x-request-id", "r1")]);
     let half = [sse.clone(), ROLE, TXT("one ")];
     let whole = [sse, ROLE, TXT("one two three"), FIN("stop"), DONE];
     let interrupted = ["--expect", "interrupted", "--text", "one ", "--code", "x"];
-    let refused = [
-        "--expect",
-        "refused",
-        "--status",
-        "503",
-        "--class",
-        "InternalServerError",
-    ];
+    let refused = ["--expect", "refused", "--status", "503", "--class", "InternalServerError"];
     let failure = |status| {
         WITH(
             status,
@@ -261,17 +167,9 @@ async fn the_checks_notice_what_is_wrong() {
     let table: [(Script, &[&str], &str); 9] = [
         (whole.clone().into(), &ANSWER, "ok"),
         (half.clone().into(), &ANSWER, "text: got"),
-        (
-            [&half[..], &[TXT("two three")]].concat().into(),
-            &ANSWER,
-            "finish reason: got",
-        ),
+        ([&half[..], &[TXT("two three")]].concat().into(), &ANSWER, "finish reason: got"),
         ([&half[..], &[ERR("x")]].concat().into(), &interrupted, "ok"),
-        (
-            [&half[..], &[ERR("y")]].concat().into(),
-            &interrupted,
-            "code: got",
-        ),
+        ([&half[..], &[ERR("y")]].concat().into(), &interrupted, "code: got"),
         (half.into(), &interrupted, "taken for a whole one"),
         (failure(503), &refused, "ok"),
         (failure(429), &refused, "status: got 429"),
@@ -290,6 +188,5 @@ async fn the_checks_notice_what_is_wrong() {
 }
 
 fn product() -> impl Iterator<Item = (Sdk, &'static str)> {
-    BOTH.into_iter()
-        .flat_map(|sdk| MODES.map(|mode| (sdk, mode)))
+    BOTH.into_iter().flat_map(|sdk| MODES.map(|mode| (sdk, mode)))
 }

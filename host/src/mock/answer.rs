@@ -43,24 +43,9 @@ impl Shape {
         json!({"prompt_tokens": self.prompt_tokens, "completion_tokens": completion, "total_tokens": self.prompt_tokens + completion})
     }
 
-    fn object<'a>(
-        &'a self,
-        object: &'static str,
-        choices: &'a Value,
-        usage: Option<Value>,
-    ) -> Object<'a> {
-        let Self {
-            id, created, model, ..
-        } = self;
-        Object {
-            id,
-            object,
-            created: *created,
-            model,
-            system_fingerprint: "fp_mock",
-            choices,
-            usage,
-        }
+    fn object<'a>(&'a self, object: &'static str, choices: &'a Value, usage: Option<Value>) -> Object<'a> {
+        let Self { id, created, model, .. } = self;
+        Object { id, object, created: *created, model, system_fingerprint: "fp_mock", choices, usage }
     }
 
     fn chunk(&self, choices: &Value, usage: Option<Value>) -> Bytes {
@@ -69,17 +54,11 @@ impl Shape {
     }
 
     fn delta(&self, delta: &Value, finish: Option<&str>) -> Bytes {
-        self.chunk(
-            &json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]),
-            None,
-        )
+        self.chunk(&json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]), None)
     }
 
     fn role(&self) -> Bytes {
-        self.delta(
-            &json!({"role": "assistant", "content": "", "refusal": null}),
-            None,
-        )
+        self.delta(&json!({"role": "assistant", "content": "", "refusal": null}), None)
     }
 
     fn content(&self, n: u32) -> Bytes {
@@ -91,13 +70,8 @@ impl Shape {
     pub fn completion(&self) -> Bytes {
         let text: String = (0..self.chunks).map(|n| self.word(n)).collect();
         let message = json!({"role": "assistant", "content": text, "refusal": null});
-        let choices =
-            json!([{"index": 0, "message": message, "logprobs": null, "finish_reason": "stop"}]);
-        Bytes::from(json_text(&self.object(
-            "chat.completion",
-            &choices,
-            Some(self.usage_value()),
-        )))
+        let choices = json!([{"index": 0, "message": message, "logprobs": null, "finish_reason": "stop"}]);
+        Bytes::from(json_text(&self.object("chat.completion", &choices, Some(self.usage_value()))))
     }
 
     /// The steps of a stream that behaves so. Lazy: a million chunks cost nothing until they are read.
@@ -122,18 +96,12 @@ impl Shape {
         let closing = self.closing(ending);
         let delay = self.delay;
         let body = (0..=chunks).flat_map(move |n| {
-            let broken =
-                (malformed_at == Some(n)).then(|| Step::Send(Bytes::from_static(MALFORMED)));
+            let broken = (malformed_at == Some(n)).then(|| Step::Send(Bytes::from_static(MALFORMED)));
             let pause = (n > 0 && n < chunks).then_some(Step::Pause(delay));
             let content = (n < chunks).then(|| Step::Send(self.content(n)));
             [broken, pause, content].into_iter().flatten()
         });
-        Box::new(
-            std::iter::once(Step::Pause(slow))
-                .chain(opening)
-                .chain(body)
-                .chain(closing),
-        )
+        Box::new(std::iter::once(Step::Pause(slow)).chain(opening).chain(body).chain(closing))
     }
 
     fn closing(&self, ending: Ending) -> Vec<Step> {
@@ -141,24 +109,15 @@ impl Shape {
             Ending::Cut => vec![Step::Cut],
             Ending::Stall => vec![Step::Stall],
             Ending::Error => {
-                vec![
-                    Step::Send(event(&Failure::IN_STREAM.body())),
-                    Step::Last(Bytes::from_static(DONE)),
-                ]
+                vec![Step::Send(event(&Failure::IN_STREAM.body())), Step::Last(Bytes::from_static(DONE))]
             }
             Ending::Finish { done } => {
-                let mut steps = vec![
-                    Step::Pause(self.delay),
-                    Step::Send(self.delta(&json!({}), Some("stop"))),
-                ];
+                let mut steps =
+                    vec![Step::Pause(self.delay), Step::Send(self.delta(&json!({}), Some("stop")))];
                 if self.usage {
                     steps.push(Step::Send(self.chunk(&json!([]), Some(self.usage_value()))));
                 }
-                steps.push(if done {
-                    Step::Last(Bytes::from_static(DONE))
-                } else {
-                    Step::End
-                });
+                steps.push(if done { Step::Last(Bytes::from_static(DONE)) } else { Step::End });
                 steps
             }
         }
@@ -246,20 +205,8 @@ pub struct Failure {
 impl Failure {
     const IN_STREAM: Self = Self::new(500, String::new(), "server_error", Some("server_error"));
 
-    const fn new(
-        status: u16,
-        message: String,
-        kind: &'static str,
-        code: Option<&'static str>,
-    ) -> Self {
-        Self {
-            status,
-            message,
-            kind,
-            code,
-            param: None,
-            retry_after: None,
-        }
+    const fn new(status: u16, message: String, kind: &'static str, code: Option<&'static str>) -> Self {
+        Self { status, message, kind, code, param: None, retry_after: None }
     }
 
     /// The mistake of a caller, told as the API tells it.
@@ -274,19 +221,10 @@ impl Failure {
         let failure = match act {
             Act::Status(status) => Self::of_status(status, model),
             Act::FailFor(_) => Self::of_status(503, model),
-            Act::RateLimit(retry_after) => Self {
-                retry_after,
-                ..Self::of_status(429, model)
-            },
+            Act::RateLimit(retry_after) => Self { retry_after, ..Self::of_status(429, model) },
             Act::Quota => {
-                let message =
-                    "You exceeded your current quota, please check your plan and billing details.";
-                Self::new(
-                    429,
-                    message.to_owned(),
-                    "insufficient_quota",
-                    Some("insufficient_quota"),
-                )
+                let message = "You exceeded your current quota, please check your plan and billing details.";
+                Self::new(429, message.to_owned(), "insufficient_quota", Some("insufficient_quota"))
             }
             Act::Context => Self {
                 param: Some("messages"),
@@ -303,33 +241,20 @@ impl Failure {
 
     fn of_status(status: u16, model: &str) -> Self {
         match status {
-            401 => Self::invalid(
-                status,
-                "Incorrect API key provided.".to_owned(),
-                Some("invalid_api_key"),
-            ),
-            403 => Self::invalid(
-                status,
-                "You are not allowed to use this model.".to_owned(),
-                None,
-            ),
-            404 => Self::invalid(
-                status,
-                format!("The model `{model}` does not exist."),
-                Some("model_not_found"),
-            ),
+            401 => Self::invalid(status, "Incorrect API key provided.".to_owned(), Some("invalid_api_key")),
+            403 => Self::invalid(status, "You are not allowed to use this model.".to_owned(), None),
+            404 => {
+                Self::invalid(status, format!("The model `{model}` does not exist."), Some("model_not_found"))
+            }
             408 => Self::new(status, "Request timed out.".to_owned(), "timeout", None),
             429 => {
                 let message = format!("Rate limit reached for {model} on requests per min.");
                 Self::new(status, message, "requests", Some("rate_limit_exceeded"))
             }
             400..500 => Self::invalid(status, "The request was refused.".to_owned(), None),
-            503 | 529 => Self::new(
-                status,
-                "The engine is currently overloaded.".to_owned(),
-                "overloaded_error",
-                None,
-            ),
+            503 | 529 => {
+                Self::new(status, "The engine is currently overloaded.".to_owned(), "overloaded_error", None)
+            }
             _ => Self::new(
                 status,
                 "The server had an error while processing the request.".to_owned(),
@@ -352,5 +277,4 @@ impl Failure {
 
 const CONTEXT: &str =
     "This model's maximum context length is 4096 tokens. However, your messages are longer.";
-const FILTER: &str =
-    "The response was filtered due to the prompt triggering the content management policy.";
+const FILTER: &str = "The response was filtered due to the prompt triggering the content management policy.";

@@ -17,16 +17,8 @@ pub const MODEL_PREFIX: &str = "mock-";
 /// Every word with an example and what it does, in the order of the help text.
 pub const GRAMMAR: &[(&str, &str, &str)] = &[
     ("healthy", "healthy", "a complete answer"),
-    (
-        "status-CODE",
-        "status-503",
-        "that HTTP status (300 to 599) with an OpenAI error body",
-    ),
-    (
-        "429[-DURATION]",
-        "429-2s",
-        "rate limited; with a duration, a Retry-After hint of so long",
-    ),
+    ("status-CODE", "status-503", "that HTTP status (300 to 599) with an OpenAI error body"),
+    ("429[-DURATION]", "429-2s", "rate limited; with a duration, a Retry-After hint of so long"),
     ("quota", "quota", "429 insufficient_quota"),
     ("context", "context", "400 context_length_exceeded"),
     ("filter", "filter", "400 content_filter"),
@@ -38,37 +30,13 @@ pub const GRAMMAR: &[(&str, &str, &str)] = &[
     ("silent", "silent", "reads the request and never answers"),
     ("reset", "reset", "TCP reset before the head"),
     ("empty", "empty", "200 and a body of no bytes"),
-    (
-        "role-cut",
-        "role-cut",
-        "the role delta, then the connection ends",
-    ),
-    (
-        "cut-N",
-        "cut-3",
-        "N chunks of text, then the connection ends without a proper end of body",
-    ),
+    ("role-cut", "role-cut", "the role delta, then the connection ends"),
+    ("cut-N", "cut-3", "N chunks of text, then the connection ends without a proper end of body"),
     ("stall-N", "stall-2", "N chunks of text, then nothing more"),
-    (
-        "error[-N]",
-        "error-2",
-        "an error object in the stream: first of all, or after N chunks",
-    ),
-    (
-        "malformed[-N]",
-        "malformed-1",
-        "an event that is no JSON after N chunks (0), the rest healthy",
-    ),
-    (
-        "no-done",
-        "no-done",
-        "healthy, but without the [DONE] event",
-    ),
-    (
-        "fail-DURATION",
-        "fail-10s",
-        "503 for so long after the start (or the last reset), then healthy",
-    ),
+    ("error[-N]", "error-2", "an error object in the stream: first of all, or after N chunks"),
+    ("malformed[-N]", "malformed-1", "an event that is no JSON after N chunks (0), the rest healthy"),
+    ("no-done", "no-done", "healthy, but without the [DONE] event"),
+    ("fail-DURATION", "fail-10s", "503 for so long after the start (or the last reset), then healthy"),
 ];
 
 /// What happens to one call.
@@ -189,27 +157,18 @@ impl FromStr for Behaviour {
 
     fn from_str(text: &str) -> Result<Self, BehaviourError> {
         let Some(rest) = text.strip_prefix("slow") else {
-            return Ok(Self {
-                slow: Duration::ZERO,
-                act: act(text)?,
-            });
+            return Ok(Self { slow: Duration::ZERO, act: act(text)? });
         };
         let (pause, then) = match rest.split_once('+') {
             Some((pause, then)) => (pause, Some(then)),
             None => (rest, None),
         };
-        let word = Word {
-            name: "slow-DURATION",
-            example: "slow-1500ms",
-        };
+        let word = Word { name: "slow-DURATION", example: "slow-1500ms" };
         let slow = match argument(pause).ok_or_else(|| unknown(text))? {
             None => return Err(word.missing(A_DURATION)),
             Some(value) => word.duration(value)?,
         };
-        Ok(Self {
-            slow,
-            act: then.map(act).transpose()?.unwrap_or_default(),
-        })
+        Ok(Self { slow, act: then.map(act).transpose()?.unwrap_or_default() })
     }
 }
 
@@ -235,50 +194,24 @@ fn act(text: &str) -> Result<Act, BehaviourError> {
         None => (text, None),
     };
     match (word, value) {
-        ("status", value) => Word {
-            name: "status-CODE",
-            example: "status-503",
+        ("status", value) => {
+            Word { name: "status-CODE", example: "status-503" }.status(value).map(Act::Status)
         }
-        .status(value)
-        .map(Act::Status),
         ("429", None) => Ok(Act::RateLimit(None)),
         ("429", Some(value)) => {
-            let hint = Word {
-                name: "429-DURATION",
-                example: "429-2s",
-            }
-            .duration(value)?;
+            let hint = Word { name: "429-DURATION", example: "429-2s" }.duration(value)?;
             Ok(Act::RateLimit(Some(hint)))
         }
-        ("cut", value) => Word {
-            name: "cut-N",
-            example: "cut-3",
+        ("cut", value) => Word { name: "cut-N", example: "cut-3" }.needed_count(value).map(Act::Cut),
+        ("stall", value) => Word { name: "stall-N", example: "stall-2" }.needed_count(value).map(Act::Stall),
+        ("error", value) => {
+            Word { name: "error-N", example: "error-2" }.count(value.unwrap_or("0")).map(Act::Error)
         }
-        .needed_count(value)
-        .map(Act::Cut),
-        ("stall", value) => Word {
-            name: "stall-N",
-            example: "stall-2",
-        }
-        .needed_count(value)
-        .map(Act::Stall),
-        ("error", value) => Word {
-            name: "error-N",
-            example: "error-2",
-        }
-        .count(value.unwrap_or("0"))
-        .map(Act::Error),
-        ("malformed", value) => Word {
-            name: "malformed-N",
-            example: "malformed-1",
-        }
-        .count(value.unwrap_or("0"))
-        .map(Act::Malformed),
+        ("malformed", value) => Word { name: "malformed-N", example: "malformed-1" }
+            .count(value.unwrap_or("0"))
+            .map(Act::Malformed),
         ("fail", value) => {
-            let word = Word {
-                name: "fail-DURATION",
-                example: "fail-10s",
-            };
+            let word = Word { name: "fail-DURATION", example: "fail-10s" };
             let value = value.ok_or_else(|| word.missing(A_DURATION))?;
             word.duration(value).map(Act::FailFor)
         }
@@ -295,9 +228,7 @@ fn argument(rest: &str) -> Option<Option<&str>> {
 }
 
 fn unknown(text: &str) -> BehaviourError {
-    BehaviourError::Unknown {
-        got: text.chars().take(64).collect(),
-    }
+    BehaviourError::Unknown { got: text.chars().take(64).collect() }
 }
 
 #[cfg(test)]

@@ -53,8 +53,7 @@ pub(super) async fn accept(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let (shared, executor, stop) =
-            (Arc::clone(&shared), Tracked(tracker.clone()), stop.clone());
+        let (shared, executor, stop) = (Arc::clone(&shared), Tracked(tracker.clone()), stop.clone());
         tracker.spawn(async move {
             serve(stream, shared, executor, stop).await;
             drop(permit);
@@ -66,19 +65,12 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, executor: Tracked, stop: 
     // Without it small events wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     let reset = Arc::new(AtomicBool::new(false));
-    let io = TokioIo::new(Resettable {
-        stream,
-        reset: Arc::clone(&reset),
-    });
+    let io = TokioIo::new(Resettable { stream, reset: Arc::clone(&reset) });
     let mut builder = auto::Builder::new(executor);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
     builder.http2().timer(TokioTimer::new());
-    let service = service_fn(move |request| {
-        exchange::answer(request, Arc::clone(&shared), Arc::clone(&reset))
-    });
+    let service =
+        service_fn(move |request| exchange::answer(request, Arc::clone(&shared), Arc::clone(&reset)));
     let mut connection = pin!(builder.serve_connection(io, service));
     // How a connection ends is told by the counters: most ends here are the ones a script wanted.
     tokio::select! {
@@ -128,11 +120,7 @@ impl AsyncRead for Resettable {
 }
 
 impl AsyncWrite for Resettable {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 

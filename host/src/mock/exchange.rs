@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -51,9 +49,7 @@ pub(super) async fn answer(
     };
     let id = format!("req_{:016x}", fastrand::u64(..));
     if let Ok(id) = HeaderValue::try_from(id) {
-        answer
-            .headers_mut()
-            .insert(HeaderName::from_static("x-request-id"), id);
+        answer.headers_mut().insert(HeaderName::from_static("x-request-id"), id);
     }
     Ok(answer)
 }
@@ -74,25 +70,17 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-async fn chat(
-    request: Request<Incoming>,
-    shared: &Shared,
-    reset: &AtomicBool,
-) -> Result<Answer, Broken> {
+async fn chat(request: Request<Incoming>, shared: &Shared, reset: &AtomicBool) -> Result<Answer, Broken> {
     let version = request.version();
-    let body = match tokio::time::timeout(
-        BODY_TIME,
-        Limited::new(request.into_body(), MAX_BODY).collect(),
-    )
-    .await
-    {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("The request body is larger than {MAX_BODY} bytes.");
-            return Ok(refused(shared, Failure::invalid(413, message, None)));
-        }
-        Ok(Err(_)) | Err(_) => return Err(Broken),
-    };
+    let body =
+        match tokio::time::timeout(BODY_TIME, Limited::new(request.into_body(), MAX_BODY).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                let message = format!("The request body is larger than {MAX_BODY} bytes.");
+                return Ok(refused(shared, Failure::invalid(413, message, None)));
+            }
+            Ok(Err(_)) | Err(_) => return Err(Broken),
+        };
     let chat: ChatRequest = match serde_json::from_slice(&body) {
         Ok(chat) => chat,
         Err(error) => {
@@ -103,25 +91,13 @@ async fn chat(
     let behaviour = match shared.behaviour(&chat.model) {
         Ok(behaviour) => behaviour,
         Err(error) => {
-            let message = format!(
-                "A model name that begins with `{MODEL_PREFIX}` chooses a behaviour: {error}"
-            );
-            return Ok(refused(
-                shared,
-                Failure::invalid(404, message, Some("model_not_found")),
-            ));
+            let message =
+                format!("A model name that begins with `{MODEL_PREFIX}` chooses a behaviour: {error}");
+            return Ok(refused(shared, Failure::invalid(404, message, Some("model_not_found"))));
         }
     };
     let exchange = shared.counters.begin(&chat.model, behaviour.act.label());
-    play(
-        &chat,
-        behaviour,
-        body.len(),
-        shared,
-        exchange,
-        (version, reset),
-    )
-    .await
+    play(&chat, behaviour, body.len(), shared, exchange, (version, reset)).await
 }
 
 /// Everything up to the head; the body then plays by itself.
@@ -155,13 +131,10 @@ async fn play(
     let shape = shape(chat, request_bytes, shared);
     if chat.stream.unwrap_or(false) {
         let mut answer = Response::new(ScriptBody::new(shape.stream(act, slow), exchange));
-        answer.headers_mut().insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream; charset=utf-8"),
-        );
         answer
             .headers_mut()
-            .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            .insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         return Ok(answer);
     }
     tokio::time::sleep(slow + shape.time(act)).await;
@@ -169,17 +142,9 @@ async fn play(
     if length == 0 {
         // A body of no bytes is never asked for, so it cannot tell its end.
         exchange.completed();
-        return Ok(json_answer(
-            StatusCode::OK,
-            0,
-            ScriptBody::fixed(Bytes::new()),
-        ));
+        return Ok(json_answer(StatusCode::OK, 0, ScriptBody::fixed(Bytes::new())));
     }
-    Ok(json_answer(
-        StatusCode::OK,
-        length,
-        ScriptBody::new(script, exchange),
-    ))
+    Ok(json_answer(StatusCode::OK, length, ScriptBody::new(script, exchange)))
 }
 
 /// Waits until the client leaves, which drops whoever waits here.
@@ -191,23 +156,13 @@ fn shape(chat: &ChatRequest, request_bytes: usize, shared: &Shared) -> Shape {
     let words = Arc::clone(&shared.words);
     let one_each = u32::try_from(words.len()).unwrap_or(u32::MAX);
     Shape {
-        id: format!(
-            "chatcmpl-{:016x}{:08x}",
-            fastrand::u64(..),
-            fastrand::u32(..)
-        ),
-        created: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
+        id: format!("chatcmpl-{:016x}{:08x}", fastrand::u64(..), fastrand::u32(..)),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         model: chat.model.clone(),
         words,
         chunks: shared.settings.chunks.unwrap_or(one_each),
         delay: shared.settings.delay,
-        usage: chat
-            .stream_options
-            .as_ref()
-            .and_then(|options| options.include_usage)
-            .unwrap_or(false),
+        usage: chat.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false),
         prompt_tokens: u64::try_from(request_bytes / 4).unwrap_or(u64::MAX).max(1),
     }
 }
@@ -222,24 +177,18 @@ fn failed(failure: &Failure, exchange: Option<Exchange>) -> Answer {
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let length = body.len();
     let body = match exchange {
-        Some(exchange) => ScriptBody::new(
-            Box::new(std::iter::once(super::script::Step::Last(body))),
-            exchange,
-        ),
+        Some(exchange) => {
+            ScriptBody::new(Box::new(std::iter::once(super::script::Step::Last(body))), exchange)
+        }
         None => ScriptBody::fixed(body),
     };
     let mut answer = json_answer(status, length, body);
     if let Some(hint) = failure.retry_after {
         // Whole seconds are all the standard header can say; the exact hint goes beside it.
         let millis = u64::try_from(hint.as_millis()).unwrap_or(u64::MAX);
-        answer
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
         if millis % 1000 != 0 {
-            answer.headers_mut().insert(
-                HeaderName::from_static("retry-after-ms"),
-                HeaderValue::from(millis),
-            );
+            answer.headers_mut().insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(millis));
         }
     }
     answer
@@ -253,19 +202,13 @@ fn page(value: &Value) -> Answer {
 fn json_answer(status: StatusCode, length: usize, body: ScriptBody) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
-        .headers_mut()
-        .insert(CONTENT_LENGTH, HeaderValue::from(length));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     answer
 }
 
 fn models() -> Value {
-    let names = GRAMMAR
-        .iter()
-        .map(|(_, example, _)| format!("{MODEL_PREFIX}{example}"));
+    let names = GRAMMAR.iter().map(|(_, example, _)| format!("{MODEL_PREFIX}{example}"));
     let entry = |id: String| json!({"id": id, "object": "model", "created": 1_700_000_000, "owned_by": "sluice-mock"});
     json!({"object": "list", "data": names.map(entry).collect::<Vec<_>>()})
 }

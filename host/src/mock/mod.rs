@@ -100,12 +100,7 @@ impl Server {
         let listener = TcpListener::bind(bind).await.map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared::new(settings));
-        tracker.spawn(connection::accept(
-            listener,
-            Arc::clone(&shared),
-            tracker.clone(),
-            stop,
-        ));
+        tracker.spawn(connection::accept(listener, Arc::clone(&shared), tracker.clone(), stop));
         Ok(Self { addr, shared })
     }
 
@@ -151,21 +146,9 @@ struct Changing {
 
 impl Shared {
     fn new(settings: Settings) -> Self {
-        let text = if settings.text.trim().is_empty() {
-            Settings::TEXT
-        } else {
-            &settings.text
-        };
-        let changing = Changing {
-            behaviour: settings.behaviour,
-            started: crate::clock::now(),
-        };
-        Self {
-            words: words(text),
-            counters: Counters::default(),
-            changing: Mutex::new(changing),
-            settings,
-        }
+        let text = if settings.text.trim().is_empty() { Settings::TEXT } else { &settings.text };
+        let changing = Changing { behaviour: settings.behaviour, started: crate::clock::now() };
+        Self { words: words(text), counters: Counters::default(), changing: Mutex::new(changing), settings }
     }
 
     fn changing(&self) -> MutexGuard<'_, Changing> {
@@ -183,17 +166,11 @@ impl Shared {
         let Changing { behaviour, started } = *self.changing();
         let age = crate::clock::now().saturating_duration_since(started);
         if age < self.settings.fail_for {
-            return Ok(Behaviour {
-                slow: Duration::ZERO,
-                act: Act::Status(503),
-            });
+            return Ok(Behaviour { slow: Duration::ZERO, act: Act::Status(503) });
         }
         let asked = behaviour::of_model(model)?.unwrap_or(behaviour);
         Ok(match asked.act {
-            Act::FailFor(time) if age >= time => Behaviour {
-                act: Act::Healthy,
-                ..asked
-            },
+            Act::FailFor(time) if age >= time => Behaviour { act: Act::Healthy, ..asked },
             _ => asked,
         })
     }
@@ -201,10 +178,7 @@ impl Shared {
 
 /// A text as its words, each but the last with the space behind it.
 fn words(text: &str) -> Arc<[String]> {
-    let mut words: Vec<String> = text
-        .split_whitespace()
-        .map(|word| format!("{word} "))
-        .collect();
+    let mut words: Vec<String> = text.split_whitespace().map(|word| format!("{word} ")).collect();
     if let Some(last) = words.last_mut() {
         last.pop();
     }

@@ -60,21 +60,13 @@ impl ScriptBody {
     /// Plays `steps` and reports to `exchange` how that ended.
     #[must_use]
     pub fn new(steps: Script, exchange: Exchange) -> Self {
-        Self {
-            steps,
-            state: State::Next,
-            exchange: Some(exchange),
-        }
+        Self { steps, state: State::Next, exchange: Some(exchange) }
     }
 
     /// Bytes of an answer that belongs to no scripted exchange.
     #[must_use]
     pub fn fixed(bytes: Bytes) -> Self {
-        Self {
-            steps: Box::new(std::iter::once(Step::Last(bytes))),
-            state: State::Next,
-            exchange: None,
-        }
+        Self { steps: Box::new(std::iter::once(Step::Last(bytes))), state: State::Next, exchange: None }
     }
 
     fn completed(&mut self) {
@@ -101,14 +93,8 @@ impl ScriptBody {
                 return Some(bytes);
             }
             Some(Step::Pause(pause)) if pause.is_zero() => {}
-            Some(Step::Pause(pause)) => {
-                self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)))
-            }
-            Some(Step::Cut) => {
-                self.state = State::Cutting {
-                    turns: TURNS_BEFORE_CUT,
-                }
-            }
+            Some(Step::Pause(pause)) => self.state = State::Pausing(Box::pin(tokio::time::sleep(pause))),
+            Some(Step::Cut) => self.state = State::Cutting { turns: TURNS_BEFORE_CUT },
             Some(Step::Stall) => self.state = State::Stalled,
         }
         None

@@ -53,11 +53,7 @@ impl Counters {
     pub fn reset(&self) {
         let mut stats = self.lock();
         let open = stats.open;
-        *stats = Stats {
-            open,
-            max_open: open,
-            ..Stats::default()
-        };
+        *stats = Stats { open, max_open: open, ..Stats::default() };
     }
 
     /// One call that asked for something this server does not have.
@@ -76,10 +72,7 @@ impl Counters {
         *stats.by_behaviour.entry(behaviour).or_default() += 1;
         stats.open += 1;
         stats.max_open = stats.max_open.max(stats.open);
-        Exchange {
-            counters: self.clone(),
-            end: End::Aborted,
-        }
+        Exchange { counters: self.clone(), end: End::Aborted }
     }
 }
 

@@ -23,21 +23,12 @@ pub(super) struct Word {
 
 impl Word {
     pub(super) fn missing(&self, wants: &'static str) -> BehaviourError {
-        BehaviourError::Missing {
-            word: self.name,
-            wants,
-            example: self.example,
-        }
+        BehaviourError::Missing { word: self.name, wants, example: self.example }
     }
 
     fn wrong(&self, wants: &'static str, got: &str) -> BehaviourError {
         let got = got.chars().take(64).collect();
-        BehaviourError::Argument {
-            word: self.name,
-            wants,
-            got,
-            example: self.example,
-        }
+        BehaviourError::Argument { word: self.name, wants, got, example: self.example }
     }
 
     pub(super) fn duration(&self, text: &str) -> Result<Duration, BehaviourError> {
@@ -46,9 +37,7 @@ impl Word {
     }
 
     pub(super) fn count(&self, text: &str) -> Result<u32, BehaviourError> {
-        let count = digits(text)
-            .and_then(|n| u32::try_from(n).ok())
-            .filter(|n| *n <= MAX_CHUNKS);
+        let count = digits(text).and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MAX_CHUNKS);
         count.ok_or_else(|| self.wrong(A_COUNT, text))
     }
 
@@ -58,9 +47,7 @@ impl Word {
 
     pub(super) fn status(&self, text: Option<&str>) -> Result<u16, BehaviourError> {
         let text = text.ok_or_else(|| self.missing(A_STATUS))?;
-        let status = digits(text)
-            .and_then(|n| u16::try_from(n).ok())
-            .filter(|n| (300..600).contains(n));
+        let status = digits(text).and_then(|n| u16::try_from(n).ok()).filter(|n| (300..600).contains(n));
         status.ok_or_else(|| self.wrong(A_STATUS, text))
     }
 }
@@ -81,19 +68,11 @@ pub fn duration(text: &str) -> Option<Duration> {
 
 /// Digits and nothing else: the parser of the standard library also takes a sign.
 fn digits(text: &str) -> Option<u64> {
-    if text.bytes().all(|b| b.is_ascii_digit()) {
-        text.parse().ok()
-    } else {
-        None
-    }
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 pub(super) fn words() -> impl fmt::Display {
-    GRAMMAR
-        .iter()
-        .map(|(word, _, _)| *word)
-        .collect::<Vec<_>>()
-        .join(", ")
+    GRAMMAR.iter().map(|(word, _, _)| *word).collect::<Vec<_>>().join(", ")
 }
 
 /// The known word whose letters are nearest to what came.
@@ -101,12 +80,7 @@ pub(super) fn hint(got: &str) -> String {
     let word = got.split(['-', '+']).next().unwrap_or(got);
     let near = GRAMMAR
         .iter()
-        .map(|(_, example, _)| {
-            (
-                distance(word, example.split('-').next().unwrap_or(example)),
-                example,
-            )
-        })
+        .map(|(_, example, _)| (distance(word, example.split('-').next().unwrap_or(example)), example))
         .min_by_key(|(far, _)| *far);
     match near {
         Some((far, example)) if far <= 2 => format!(" (did you mean `{example}`?)"),
@@ -123,9 +97,7 @@ fn distance(a: &str, b: &str) -> usize {
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
             let above = row[j + 1];
-            row[j + 1] = (left_above + usize::from(x != *y))
-                .min(above + 1)
-                .min(row[j] + 1);
+            row[j + 1] = (left_above + usize::from(x != *y)).min(above + 1).min(row[j] + 1);
             left_above = above;
         }
     }

@@ -15,13 +15,7 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 async fn launch(script: &str) -> Result<Gateway, Refused> {
     let dir = TempDir::new().unwrap();
     let program = executable(&dir, script);
-    Gateway::launch(
-        &program,
-        &json!({"listen": "x"}),
-        dir,
-        &[("KEY_A".to_owned(), "k".to_owned())],
-    )
-    .await
+    Gateway::launch(&program, &json!({"listen": "x"}), dir, &[("KEY_A".to_owned(), "k".to_owned())]).await
 }
 
 fn executable(dir: &TempDir, script: &str) -> PathBuf {
@@ -42,26 +36,14 @@ async fn a_start_is_read_from_the_log_and_an_end_from_the_exit_code() {
         "trap 'exit 7' TERM\n{LISTENING}echo \"{{\\\"event\\\":\\\"args\\\",\\\"is\\\":\\\"$1 $2 $KEY_A\\\"}}\"\necho oops >&2\nwhile :; do sleep 0.02; done"
     );
     let mut gateway = launch(&script).await.unwrap();
-    assert_eq!(
-        (gateway.addr().port(), gateway.admin_addr().port()),
-        (4711, 4712)
-    );
+    assert_eq!((gateway.addr().port(), gateway.admin_addr().port()), (4711, 4712));
     assert_eq!(gateway.base_url(), "http://127.0.0.1:4711/v1");
-    let args = gateway
-        .wait_for_event("args", |line| line["is"] == "run -c k")
-        .await;
+    let args = gateway.wait_for_event("args", |line| line["is"] == "run -c k").await;
     assert_eq!(gateway.events("args"), [args]);
     let written = std::fs::read_to_string(gateway.dir().join("sluice.yaml")).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Value>(&written).unwrap(),
-        json!({"listen": "x"})
-    );
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json!({"listen": "x"}));
     gateway.rewrite(&json!({"listen": "y"}));
-    assert!(
-        std::fs::read_to_string(gateway.dir().join("sluice.yaml"))
-            .unwrap()
-            .contains("\"y\"")
-    );
+    assert!(std::fs::read_to_string(gateway.dir().join("sluice.yaml")).unwrap().contains("\"y\""));
     assert_eq!(gateway.stop().await, 7);
     assert!(gateway.log().contains("not json"));
 }
@@ -69,10 +51,7 @@ async fn a_start_is_read_from_the_log_and_an_end_from_the_exit_code() {
 #[tokio::test]
 async fn a_gateway_that_ends_instead_of_listening_says_why() {
     let _alone = ALONE.lock().await;
-    let refused = launch("echo 'sluice.yaml:1:1: listen: no address' >&2\nexit 2")
-        .await
-        .err()
-        .unwrap();
+    let refused = launch("echo 'sluice.yaml:1:1: listen: no address' >&2\nexit 2").await.err().unwrap();
     assert_eq!(refused.code, Some(2));
     assert!(refused.log.contains("no address"), "{refused:?}");
 }
@@ -80,11 +59,7 @@ async fn a_gateway_that_ends_instead_of_listening_says_why() {
 #[tokio::test]
 async fn a_dropped_gateway_does_not_run_on() {
     let _alone = ALONE.lock().await;
-    let gateway = launch(&format!(
-        "trap '' TERM\n{LISTENING}while :; do sleep 0.02; done"
-    ))
-    .await
-    .unwrap();
+    let gateway = launch(&format!("trap '' TERM\n{LISTENING}while :; do sleep 0.02; done")).await.unwrap();
     let proc = PathBuf::from(format!("/proc/{}/cmdline", gateway.pid().unwrap()));
     assert!(!std::fs::read(&proc).unwrap().is_empty());
     drop(gateway);

@@ -17,22 +17,13 @@ fn parse(pieces: &[&[u8]]) -> Response {
 #[test]
 fn a_response_is_the_same_however_its_bytes_are_split() {
     let bytes = STREAM.as_bytes();
-    let mut splits: Vec<Vec<&[u8]>> = (0..=bytes.len())
-        .map(|at| vec![&bytes[..at], &bytes[at..]])
-        .collect();
+    let mut splits: Vec<Vec<&[u8]>> = (0..=bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]).collect();
     splits.push(bytes.chunks(1).collect());
     for pieces in splits {
         let response = parse(&pieces);
-        assert_eq!(
-            (response.status, response.end),
-            (200, End::Complete),
-            "{response:?}"
-        );
+        assert_eq!((response.status, response.end), (200, End::Complete), "{response:?}");
         let data: Vec<_> = response.events.iter().map(Event::data).collect();
-        assert_eq!(
-            data,
-            [Some("{\"a\": 1}".to_owned()), None, Some("x\ny".to_owned())]
-        );
+        assert_eq!(data, [Some("{\"a\": 1}".to_owned()), None, Some("x\ny".to_owned())]);
         assert_eq!(response.raw, bytes);
     }
 }
@@ -41,32 +32,14 @@ fn a_response_is_the_same_however_its_bytes_are_split() {
 fn framing_that_lies_is_not_taken_for_an_end() {
     let table = [
         ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfour", End::Cut),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfour",
-            End::Complete,
-        ),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfour", End::Complete),
         ("HTTP/1.1 200 OK\r\n\r\nuntil close", End::Complete),
         ("HTTP/1.1 204 No Content\r\n\r\n", End::Complete),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfour\r\n",
-            End::Cut,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfour\r\n0\r\n",
-            End::Cut,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
-            End::Broken,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nfour\r\n",
-            End::Broken,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n",
-            End::Broken,
-        ),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfour\r\n", End::Cut),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfour\r\n0\r\n", End::Cut),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n", End::Broken),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nfour\r\n", End::Broken),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n", End::Broken),
         ("HTTP/1.1 200", End::Cut),
         ("SSH-2.0\r\n\r\n", End::Broken),
     ];

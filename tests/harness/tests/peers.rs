@@ -36,11 +36,7 @@ async fn a_healthy_answer_comes_in_the_form_that_was_asked_for() {
     plain.answered();
     assert_eq!(plain.json()["id"], "chatcmpl-A");
     assert_eq!(up.calls(), 2);
-    assert!(
-        up.attempts()
-            .iter()
-            .all(|attempt| matches!(attempt.over, Some((_, How::Finished))))
-    );
+    assert!(up.attempts().iter().all(|attempt| matches!(attempt.over, Some((_, How::Finished)))));
 }
 
 #[tokio::test]
@@ -60,18 +56,11 @@ async fn every_ending_is_seen_as_what_it_is() {
     for (end, want) in [(CUT, End::Cut), (RST, End::Reset)] {
         up.play(end);
         let response = call(&up).await;
-        assert_eq!(
-            (response.end, response.status),
-            (want, 0),
-            "before the head: {response:?}"
-        );
+        assert_eq!((response.end, response.status), (want, 0), "before the head: {response:?}");
     }
     up.play([SSE, END]);
     let empty = call(&up).await;
-    assert_eq!(
-        (empty.end, empty.status, empty.body.len()),
-        (End::Complete, 200, 0)
-    );
+    assert_eq!((empty.end, empty.status, empty.body.len()), (End::Complete, 200, 0));
 }
 
 #[tokio::test]
@@ -97,18 +86,9 @@ async fn judgements_can_fail() {
         Script::from([ROLE, TXT("one ")]),
     ] {
         up.play(bad.clone());
-        assert!(
-            !verdict(call(&up).await, |r| _ = r.broken_stream("one ")),
-            "{bad:?}"
-        );
+        assert!(!verdict(call(&up).await, |r| _ = r.broken_stream("one ")), "{bad:?}");
     }
-    up.play([
-        RAW("id: 1\n"),
-        ROLE,
-        TXT("one two three"),
-        FIN("stop"),
-        DONE,
-    ]);
+    up.play([RAW("id: 1\n"), ROLE, TXT("one two three"), FIN("stop"), DONE]);
     assert!(!verdict(call(&up).await, |r| _ = r.answered()));
 }
 
@@ -130,10 +110,7 @@ async fn a_client_that_leaves_is_seen_leaving() {
     // A writer that is held up sees it too.
     up.play(vec![RAW(vec![b'x'; 64 << 20])]);
     let client = call(&up).receive_buffer(4096).begin().await;
-    assert!(
-        up.wait(PATIENCE, |up| up.calls() == 3 && up.attempt(2).written > 0)
-            .await
-    );
+    assert!(up.wait(PATIENCE, |up| up.calls() == 3 && up.attempt(2).written > 0).await);
     client.close();
     up.closed_within(2, PATIENCE).await;
     assert!(up.attempt(2).written < 64 << 20);
@@ -143,10 +120,7 @@ async fn a_client_that_leaves_is_seen_leaving() {
 async fn the_request_is_logged_as_it_came() {
     let up = upstream().await;
     let body = json!({"model": "a1", "stream": true, "pad": "x".repeat(100_000)}).to_string();
-    for call in [
-        call(&up).body(body.as_str()),
-        call(&up).body(body.as_str()).chunked(),
-    ] {
+    for call in [call(&up).body(body.as_str()), call(&up).body(body.as_str()).chunked()] {
         call.header("X-Keep", "1")
             .header("authorization", "Bearer k")
             .path("/v1/chat/completions?q=1")
@@ -155,14 +129,8 @@ async fn the_request_is_logged_as_it_came() {
     }
     for attempt in up.attempts() {
         assert_eq!(attempt.body, body.as_bytes());
-        assert_eq!(
-            (attempt.method(), attempt.path()),
-            ("POST", "/v1/chat/completions?q=1")
-        );
-        assert_eq!(
-            (attempt.header("x-keep"), attempt.key()),
-            (Some("1"), Some("k"))
-        );
+        assert_eq!((attempt.method(), attempt.path()), ("POST", "/v1/chat/completions?q=1"));
+        assert_eq!((attempt.header("x-keep"), attempt.key()), (Some("1"), Some("k")));
         assert_eq!((attempt.model().as_str(), attempt.reused), ("a1", false));
     }
 }
@@ -176,13 +144,7 @@ async fn scripts_are_chosen_in_their_order() {
     up.decide(|attempt| (attempt.body.len() > 1000).then(|| STATUS(413)));
     let long = "x".repeat(1000);
     let mut seen = Vec::new();
-    for (model, pad) in [
-        ("m", ""),
-        ("m", &long),
-        ("special", ""),
-        ("special", ""),
-        ("m", ""),
-    ] {
+    for (model, pad) in [("m", ""), ("m", &long), ("special", ""), ("special", ""), ("m", "")] {
         seen.push(call(&up).set("model", model).set("pad", pad).await.status);
     }
     assert_eq!(seen, [502, 413, 503, 501, 500]);
@@ -198,24 +160,13 @@ async fn connections_are_kept_and_counted() {
     call(&up).plain().on(&mut client).await.answered();
     let attempts = up.attempts();
     assert_eq!((attempts[0].reused, attempts[1].reused), (false, true));
-    assert_eq!(
-        (
-            attempts[0].connection,
-            attempts[1].connection,
-            up.connections()
-        ),
-        (1, 1, 1)
-    );
+    assert_eq!((attempts[0].connection, attempts[1].connection, up.connections()), (1, 1, 1));
     up.idle_close(ms(20));
     call(&up).on(&mut client).await.answered();
     let rest = client.read_until(PATIENCE, |_| false).await;
     assert_eq!(rest.end, End::Complete);
     client.send(b"").await;
-    assert_eq!(
-        client.read_until(PATIENCE, |_| false).await.end,
-        End::Cut,
-        "idle connections are closed"
-    );
+    assert_eq!(client.read_until(PATIENCE, |_| false).await.end, End::Cut, "idle connections are closed");
 }
 
 #[tokio::test]
@@ -236,14 +187,7 @@ async fn overlapping_attempts_are_counted_at_their_peak() {
 #[tokio::test]
 async fn pauses_are_stretched_and_pieces_are_pieces() {
     let up = Upstream::start("A", 0.1).await;
-    up.play([
-        ROLE,
-        SLEEP(1000),
-        TXT("late"),
-        SPLIT(TXT("你好🙂é"), 1, 1),
-        FIN("stop"),
-        DONE,
-    ]);
+    up.play([ROLE, SLEEP(1000), TXT("late"), SPLIT(TXT("你好🙂é"), 1, 1), FIN("stop"), DONE]);
     let response = call(&up).await;
     assert_eq!(response.text(), "late你好🙂é");
     let gap = response.events[1].at - response.events[0].at;
@@ -264,9 +208,7 @@ async fn the_tls_variant_is_trusted_by_its_own_certificate_only() {
     let connect = async |trusted: bool, name: &'static str| -> io::Result<Vec<u8>> {
         let mut roots = RootCertStore::empty();
         if trusted {
-            roots
-                .add(CertificateDer::from_pem_slice(up.ca_pem().as_bytes()).unwrap())
-                .unwrap();
+            roots.add(CertificateDer::from_pem_slice(up.ca_pem().as_bytes()).unwrap()).unwrap();
         }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -275,9 +217,7 @@ async fn the_tls_variant_is_trusted_by_its_own_certificate_only() {
             .with_no_client_auth();
         let tcp = TcpStream::connect(up.addr()).await?;
         let connector = TlsConnector::from(Arc::new(config));
-        let mut tls = connector
-            .connect(ServerName::try_from(name).unwrap(), tcp)
-            .await?;
+        let mut tls = connector.connect(ServerName::try_from(name).unwrap(), tcp).await?;
         tls.write_all(&call(&up).plain().bytes()).await?;
         let mut answer = Vec::new();
         while !String::from_utf8_lossy(&answer).contains("one two three")
@@ -285,12 +225,7 @@ async fn the_tls_variant_is_trusted_by_its_own_certificate_only() {
         {}
         Ok(answer)
     };
-    assert!(
-        connect(true, "localhost")
-            .await
-            .unwrap()
-            .starts_with(b"HTTP/1.1 200")
-    );
+    assert!(connect(true, "localhost").await.unwrap().starts_with(b"HTTP/1.1 200"));
     assert!(connect(true, "other.test").await.is_err());
     assert!(connect(false, "localhost").await.is_err());
     assert_eq!(up.calls(), 1);
@@ -299,15 +234,10 @@ async fn the_tls_variant_is_trusted_by_its_own_certificate_only() {
 #[tokio::test]
 async fn addresses_that_do_not_answer_do_not_answer() {
     let refusing = Refusing::new();
-    let refused = TcpStream::connect(refusing.addr())
-        .await
-        .map_err(|error| error.kind());
+    let refused = TcpStream::connect(refusing.addr()).await.map_err(|error| error.kind());
     assert_eq!(refused.err(), Some(io::ErrorKind::ConnectionRefused));
     let swallowing = Swallowing::new();
-    let swallowed = tokio::time::timeout(
-        Duration::from_millis(300),
-        TcpStream::connect(swallowing.addr()),
-    )
-    .await;
+    let swallowed =
+        tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(swallowing.addr())).await;
     assert!(swallowed.is_err(), "{swallowed:?}");
 }

@@ -34,22 +34,8 @@ fn every_word_means_what_the_table_says() {
         ("fail-10s", 0, Act::FailFor(ms(10_000))),
     ];
     for (text, slow, act) in table {
-        assert_eq!(
-            text.parse(),
-            Ok(Behaviour {
-                slow: ms(slow),
-                act
-            }),
-            "{text}"
-        );
-        assert_eq!(
-            of_model(&format!("mock-{text}")),
-            Ok(Some(Behaviour {
-                slow: ms(slow),
-                act
-            })),
-            "{text}"
-        );
+        assert_eq!(text.parse(), Ok(Behaviour { slow: ms(slow), act }), "{text}");
+        assert_eq!(of_model(&format!("mock-{text}")), Ok(Some(Behaviour { slow: ms(slow), act })), "{text}");
     }
 }
 
@@ -101,10 +87,6 @@ fn the_examples_of_the_help_text_parse() {
 
 #[test]
 fn an_endless_word_is_not_echoed_whole() {
-    let got = "x"
-        .repeat(1 << 20)
-        .parse::<Behaviour>()
-        .unwrap_err()
-        .to_string();
+    let got = "x".repeat(1 << 20).parse::<Behaviour>().unwrap_err().to_string();
     assert!(got.len() < 1000, "{}", got.len());
 }

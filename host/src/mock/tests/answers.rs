@@ -7,16 +7,9 @@ async fn a_healthy_stream_has_the_shape_clients_expect() {
     let mock = Mock::quick().await;
     let answer = mock.call("gpt-x", true).await;
     assert_eq!((answer.status(), answer.whole), (200, true), "{answer:?}");
-    assert!(
-        answer.head.contains("content-type: text/event-stream"),
-        "{answer:?}"
-    );
+    assert!(answer.head.contains("content-type: text/event-stream"), "{answer:?}");
     let events = answer.events();
-    assert_eq!(
-        events.len(),
-        6,
-        "role, three words, finish, [DONE]: {events:?}"
-    );
+    assert_eq!(events.len(), 6, "role, three words, finish, [DONE]: {events:?}");
     let first: Value = serde_json::from_str(events[0]).unwrap();
     assert_eq!(first["choices"][0]["delta"]["role"], "assistant");
     assert_eq!(
@@ -29,13 +22,7 @@ async fn a_healthy_stream_has_the_shape_clients_expect() {
     assert_eq!(last["id"], first["id"]);
     assert_eq!(events[5], "[DONE]");
     assert_eq!(answer.text(), "one two three");
-    assert!(
-        events
-            .iter()
-            .take(5)
-            .all(|event| event.starts_with("{\"id\":\"chatcmpl-")),
-        "{events:?}"
-    );
+    assert!(events.iter().take(5).all(|event| event.starts_with("{\"id\":\"chatcmpl-")), "{events:?}");
     mock.end().await;
 }
 
@@ -62,109 +49,29 @@ async fn usage_comes_only_to_those_who_ask() {
 async fn errors_have_their_status_code_and_hint() {
     let mock = Mock::quick().await;
     let table = [
-        (
-            "mock-status-503",
-            503,
-            "overloaded_error",
-            Value::Null,
-            None,
-        ),
+        ("mock-status-503", 503, "overloaded_error", Value::Null, None),
         ("mock-status-500", 500, "server_error", Value::Null, None),
-        (
-            "mock-status-401",
-            401,
-            "invalid_request_error",
-            json!("invalid_api_key"),
-            None,
-        ),
-        (
-            "mock-status-404",
-            404,
-            "invalid_request_error",
-            json!("model_not_found"),
-            None,
-        ),
-        (
-            "mock-429",
-            429,
-            "requests",
-            json!("rate_limit_exceeded"),
-            None,
-        ),
-        (
-            "mock-429-2s",
-            429,
-            "requests",
-            json!("rate_limit_exceeded"),
-            Some("retry-after: 2"),
-        ),
-        (
-            "mock-429-1500ms",
-            429,
-            "requests",
-            json!("rate_limit_exceeded"),
-            Some("retry-after-ms: 1500"),
-        ),
-        (
-            "mock-quota",
-            429,
-            "insufficient_quota",
-            json!("insufficient_quota"),
-            None,
-        ),
-        (
-            "mock-context",
-            400,
-            "invalid_request_error",
-            json!("context_length_exceeded"),
-            None,
-        ),
-        (
-            "mock-filter",
-            400,
-            "invalid_request_error",
-            json!("content_filter"),
-            None,
-        ),
-        (
-            "mock-slow-1ms+status-529",
-            529,
-            "overloaded_error",
-            Value::Null,
-            None,
-        ),
+        ("mock-status-401", 401, "invalid_request_error", json!("invalid_api_key"), None),
+        ("mock-status-404", 404, "invalid_request_error", json!("model_not_found"), None),
+        ("mock-429", 429, "requests", json!("rate_limit_exceeded"), None),
+        ("mock-429-2s", 429, "requests", json!("rate_limit_exceeded"), Some("retry-after: 2")),
+        ("mock-429-1500ms", 429, "requests", json!("rate_limit_exceeded"), Some("retry-after-ms: 1500")),
+        ("mock-quota", 429, "insufficient_quota", json!("insufficient_quota"), None),
+        ("mock-context", 400, "invalid_request_error", json!("context_length_exceeded"), None),
+        ("mock-filter", 400, "invalid_request_error", json!("content_filter"), None),
+        ("mock-slow-1ms+status-529", 529, "overloaded_error", Value::Null, None),
         ("mock-fail-1h", 503, "overloaded_error", Value::Null, None),
-        (
-            "mock-cutt-3",
-            404,
-            "invalid_request_error",
-            json!("model_not_found"),
-            None,
-        ),
+        ("mock-cutt-3", 404, "invalid_request_error", json!("model_not_found"), None),
     ];
     for (model, status, kind, code, hint) in table {
         for stream in [true, false] {
             let answer = mock.call(model, stream).await;
             let error = &answer.json()["error"];
-            assert_eq!(
-                (answer.status(), answer.whole),
-                (status, true),
-                "{model}: {answer:?}"
-            );
-            assert_eq!(
-                (&error["type"], &error["code"]),
-                (&json!(kind), &code),
-                "{model}: {answer:?}"
-            );
-            assert!(
-                error["message"].as_str().is_some_and(|m| !m.is_empty()),
-                "{model}: {answer:?}"
-            );
+            assert_eq!((answer.status(), answer.whole), (status, true), "{model}: {answer:?}");
+            assert_eq!((&error["type"], &error["code"]), (&json!(kind), &code), "{model}: {answer:?}");
+            assert!(error["message"].as_str().is_some_and(|m| !m.is_empty()), "{model}: {answer:?}");
             match hint {
-                Some(hint) => assert!(
-                    answer.head.lines().any(|line| line == hint),
-                    "{model}: {answer:?}"
-                ),
+                Some(hint) => assert!(answer.head.lines().any(|line| line == hint), "{model}: {answer:?}"),
                 None => assert!(!answer.head.contains("retry-after"), "{model}: {answer:?}"),
             }
         }
@@ -191,17 +98,8 @@ async fn a_broken_stream_breaks_where_its_word_says() {
     ];
     for (model, events, text, whole) in table {
         let answer = mock.call(model, true).await;
-        let seen = (
-            answer.status(),
-            answer.events().len(),
-            answer.text(),
-            answer.whole,
-        );
-        assert_eq!(
-            seen,
-            (200, events, text.to_owned(), whole),
-            "{model}: {answer:?}"
-        );
+        let seen = (answer.status(), answer.events().len(), answer.text(), answer.whole);
+        assert_eq!(seen, (200, events, text.to_owned(), whole), "{model}: {answer:?}");
         assert!(!answer.reset, "{model}: a cut is an orderly close");
     }
     mock.end().await;
@@ -212,26 +110,14 @@ async fn a_broken_plain_answer_breaks_in_its_own_way() {
     let mock = Mock::quick().await;
     for model in ["mock-cut-2", "mock-role-cut"] {
         let answer = mock.call(model, false).await;
-        assert!(
-            answer.status() == 200 && !answer.whole && !answer.body.is_empty(),
-            "{model}: {answer:?}"
-        );
+        assert!(answer.status() == 200 && !answer.whole && !answer.body.is_empty(), "{model}: {answer:?}");
     }
     let malformed = mock.call("mock-malformed", false).await;
-    assert!(
-        malformed.whole && serde_json::from_str::<Value>(&malformed.body).is_err(),
-        "{malformed:?}"
-    );
+    assert!(malformed.whole && serde_json::from_str::<Value>(&malformed.body).is_err(), "{malformed:?}");
     let error = mock.call("mock-error", false).await;
-    assert_eq!(
-        (error.status(), error.json()["error"]["code"].as_str()),
-        (200, Some("server_error"))
-    );
+    assert_eq!((error.status(), error.json()["error"]["code"].as_str()), (200, Some("server_error")));
     let empty = mock.call("mock-empty", false).await;
-    assert_eq!(
-        (empty.status(), empty.body.as_str(), empty.whole),
-        (200, "", true)
-    );
+    assert_eq!((empty.status(), empty.body.as_str(), empty.whole), (200, "", true));
     let stats = mock.stats_when(|stats| stats.open == 0).await;
     assert_eq!((stats.completed, stats.broken, stats.aborted), (3, 2, 0));
     mock.end().await;

@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,14 +28,8 @@ impl Mock {
     async fn start(settings: Settings) -> Self {
         let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
         let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::start(bind, settings, &tracker, stop.clone())
-            .await
-            .unwrap();
-        Self {
-            server,
-            tracker,
-            stop,
-        }
+        let server = Server::start(bind, settings, &tracker, stop.clone()).await.unwrap();
+        Self { server, tracker, stop }
     }
 
     async fn quick() -> Self {
@@ -96,9 +85,7 @@ impl Mock {
     async fn end(self) {
         self.stop.cancel();
         self.tracker.close();
-        tokio::time::timeout(LONG, self.tracker.wait())
-            .await
-            .expect("a task outlived the stop");
+        tokio::time::timeout(LONG, self.tracker.wait()).await.expect("a task outlived the stop");
     }
 }
 
@@ -113,10 +100,7 @@ struct Answer {
 
 impl Answer {
     fn status(&self) -> u16 {
-        self.head
-            .split(' ')
-            .nth(1)
-            .map_or(0, |status| status.parse().unwrap())
+        self.head.split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
     }
 
     fn json(&self) -> Value {
@@ -124,48 +108,25 @@ impl Answer {
     }
 
     fn events(&self) -> Vec<&str> {
-        self.body
-            .split("\n\n")
-            .filter(|e| !e.is_empty())
-            .map(|e| e.strip_prefix("data: ").unwrap())
-            .collect()
+        self.body.split("\n\n").filter(|e| !e.is_empty()).map(|e| e.strip_prefix("data: ").unwrap()).collect()
     }
 
     fn text(&self) -> String {
-        let parsed = self
-            .events()
-            .into_iter()
-            .filter_map(|e| serde_json::from_str::<Value>(e).ok());
-        parsed
-            .filter_map(|e| {
-                e["choices"][0]["delta"]["content"]
-                    .as_str()
-                    .map(str::to_owned)
-            })
-            .collect()
+        let parsed = self.events().into_iter().filter_map(|e| serde_json::from_str::<Value>(e).ok());
+        parsed.filter_map(|e| e["choices"][0]["delta"]["content"].as_str().map(str::to_owned)).collect()
     }
 }
 
 async fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    let ended = tokio::time::timeout(LONG, stream.read_to_end(&mut bytes))
-        .await
-        .expect("no end within ten seconds");
-    let reset = ended
-        .as_ref()
-        .is_err_and(|error| error.kind() == ErrorKind::ConnectionReset);
+    let ended =
+        tokio::time::timeout(LONG, stream.read_to_end(&mut bytes)).await.expect("no end within ten seconds");
+    let reset = ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset);
     let text = String::from_utf8(bytes).unwrap();
     let Some((head, rest)) = text.split_once("\r\n\r\n") else {
-        return Answer {
-            head: text,
-            body: String::new(),
-            whole: false,
-            reset,
-        };
+        return Answer { head: text, body: String::new(), whole: false, reset };
     };
-    let chunked = head
-        .to_ascii_lowercase()
-        .contains("transfer-encoding: chunked");
+    let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
     let length = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "))
@@ -175,12 +136,7 @@ async fn read(mut stream: TcpStream) -> Answer {
         Some(length) => (rest.to_owned(), rest.len() == length),
         None => panic!("neither a length nor chunks: {head}"),
     };
-    Answer {
-        head: head.to_owned(),
-        body,
-        whole,
-        reset,
-    }
+    Answer { head: head.to_owned(), body, whole, reset }
 }
 
 fn unchunk(mut rest: &str) -> (String, bool) {

@@ -22,11 +22,7 @@ async fn a_client_that_leaves_is_seen_and_counted() {
         mock.stats_when(|stats| stats.open == 1).await;
         drop(stream);
         let stats = mock.stats_when(|stats| stats.open == 0).await;
-        assert_eq!(
-            (stats.aborted, stats.completed, stats.broken),
-            (n, 0, 0),
-            "{model}"
-        );
+        assert_eq!((stats.aborted, stats.completed, stats.broken), (n, 0, 0), "{model}");
     }
     mock.end().await;
 }
@@ -51,13 +47,7 @@ async fn the_counters_tell_what_came_and_reset() {
     assert_eq!(mock.get("POST", "/mock/reset").await.status(), 200);
     assert_eq!(mock.server.stats(), Stats::default());
     assert_eq!(mock.get("GET", "/v1/nothing").await.status(), 404);
-    assert!(
-        mock.get("GET", "/v1/models").await.json()["data"]
-            .as_array()
-            .unwrap()
-            .len()
-            > 10
-    );
+    assert!(mock.get("GET", "/v1/models").await.json()["data"].as_array().unwrap().len() > 10);
     mock.end().await;
 }
 
@@ -76,16 +66,9 @@ async fn names_of_callers_do_not_grow_the_counters_without_end() {
 #[tokio::test]
 async fn the_whole_server_can_be_told_and_told_otherwise() {
     let mock = Mock::quick().await;
-    mock.server.set_behaviour(Behaviour {
-        slow: Duration::ZERO,
-        act: Act::Status(502),
-    });
+    mock.server.set_behaviour(Behaviour { slow: Duration::ZERO, act: Act::Status(502) });
     assert_eq!(mock.call("any", true).await.status(), 502);
-    assert_eq!(
-        mock.call("mock-healthy", true).await.status(),
-        200,
-        "a model that chooses for itself"
-    );
+    assert_eq!(mock.call("mock-healthy", true).await.status(), 200, "a model that chooses for itself");
     mock.server.set_behaviour(Behaviour::default());
     assert_eq!(mock.call("any", true).await.status(), 200);
     mock.end().await;
@@ -93,27 +76,16 @@ async fn the_whole_server_can_be_told_and_told_otherwise() {
 
 #[tokio::test]
 async fn failing_for_a_time_ends_with_that_time() {
-    let settings = Settings {
-        fail_for: Duration::from_secs(600),
-        ..Settings::default()
-    };
+    let settings = Settings { fail_for: Duration::from_secs(600), ..Settings::default() };
     let shared = Shared::new(settings);
     let past = |shared: &Shared, age: u64| {
-        shared.changing().started = crate::clock::now()
-            .checked_sub(Duration::from_secs(age))
-            .unwrap();
+        shared.changing().started = crate::clock::now().checked_sub(Duration::from_secs(age)).unwrap();
     };
-    assert_eq!(
-        shared.behaviour("mock-healthy").unwrap().act,
-        Act::Status(503)
-    );
+    assert_eq!(shared.behaviour("mock-healthy").unwrap().act, Act::Status(503));
     past(&shared, 601);
     assert_eq!(shared.behaviour("mock-healthy").unwrap().act, Act::Healthy);
     assert_eq!(shared.behaviour("mock-fail-10m").unwrap().act, Act::Healthy);
-    assert_eq!(
-        shared.behaviour("mock-fail-20m").unwrap().act,
-        Act::FailFor(Duration::from_secs(1200))
-    );
+    assert_eq!(shared.behaviour("mock-fail-20m").unwrap().act, Act::FailFor(Duration::from_secs(1200)));
     shared.reset();
     assert_eq!(shared.behaviour("gpt").unwrap().act, Act::Status(503));
 }
@@ -133,11 +105,7 @@ async fn a_request_over_the_bound_is_refused_and_not_held() {
     while !seen.windows(4).any(|w| w == b"\r\n\r\n") {
         assert_ne!(stream.read_buf(&mut seen).await.unwrap(), 0);
     }
-    assert!(
-        seen.starts_with(b"HTTP/1.1 413"),
-        "{}",
-        String::from_utf8_lossy(&seen)
-    );
+    assert!(seen.starts_with(b"HTTP/1.1 413"), "{}", String::from_utf8_lossy(&seen));
     mock.end().await;
 }
 
@@ -145,34 +113,22 @@ async fn a_request_over_the_bound_is_refused_and_not_held() {
 async fn http2_is_spoken_and_a_reset_there_spares_the_other_calls() {
     let mock = Mock::quick().await;
     let tracker = TaskTracker::new();
-    let client = Client::builder(TokioExecutor::new())
-        .http2_only(true)
-        .build_http::<Full<bytes::Bytes>>();
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http::<Full<bytes::Bytes>>();
     let call = |model: &str| {
         let body = json!({"model": model, "stream": true}).to_string();
         let uri = format!("{}/chat/completions", mock.server.base_url());
         let request = http::Request::post(uri).body(Full::from(body)).unwrap();
         let client = client.clone();
         async move {
-            let answer = client
-                .request(request)
-                .await
-                .map_err(|error| error.to_string())?;
-            let body = answer
-                .into_body()
-                .collect()
-                .await
-                .map_err(|error| error.to_string())?;
+            let answer = client.request(request).await.map_err(|error| error.to_string())?;
+            let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
             Ok::<_, String>(String::from_utf8(body.to_bytes().to_vec()).unwrap())
         }
     };
     let slow = tracker.spawn(call("mock-slow-300ms"));
     mock.stats_when(|stats| stats.open == 1).await;
     assert!(call("mock-reset").await.is_err());
-    assert!(
-        call("mock-cut-1").await.is_err(),
-        "a cut must not look like an end"
-    );
+    assert!(call("mock-cut-1").await.is_err(), "a cut must not look like an end");
     assert!(call("m").await.unwrap().ends_with("data: [DONE]\n\n"));
     assert!(slow.await.unwrap().unwrap().contains("three"));
     drop(client);
@@ -196,9 +152,8 @@ fn the_command_line_parses_and_explains_itself() {
         #[command(flatten)]
         mock: MockArgs,
     }
-    let parse = |args: &[&str]| {
-        Cli::try_parse_from([&["mock"], args].concat()).map(|cli| cli.mock.settings())
-    };
+    let parse =
+        |args: &[&str]| Cli::try_parse_from([&["mock"], args].concat()).map(|cli| cli.mock.settings());
     assert_eq!(parse(&[]).unwrap(), Settings::default());
     let got = parse(&[
         "--behave",
@@ -214,10 +169,7 @@ fn the_command_line_parses_and_explains_itself() {
     ])
     .unwrap();
     let want = Settings {
-        behaviour: Behaviour {
-            slow: Duration::ZERO,
-            act: Act::Cut(3),
-        },
+        behaviour: Behaviour { slow: Duration::ZERO, act: Act::Cut(3) },
         fail_for: LONG,
         chunks: Some(7),
         delay: Duration::from_millis(5),
@@ -233,8 +185,5 @@ fn the_command_line_parses_and_explains_itself() {
         assert!(error.contains(says), "{error}");
     }
     let help = parse(&["--help"]).unwrap_err().to_string();
-    assert!(
-        help.contains("stall-N") && help.contains("mock-cut-3"),
-        "{help}"
-    );
+    assert!(help.contains("stall-N") && help.contains("mock-cut-3"), "{help}");
 }
