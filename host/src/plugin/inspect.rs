@@ -83,10 +83,15 @@ pub fn inspect(bytes: &[u8], max: u64) -> Result<Inspected, Rejection> {
     magic(bytes)?;
     Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(&error))?;
     let names = names(bytes)?;
-    if let Some(import) = names.imports.iter().find(|import| !allowed(import)) {
-        return Err(Rejection::Import(import.clone()));
-    }
+    // What it wants of the contract itself is judged once its version is known: a plugin of a newer contract
+    // is told so, and not that the log does not exist.
+    let refuse = |of_contract: bool| {
+        let mut imports = names.imports.iter().filter(|name| name.starts_with("sluice:policy/") == of_contract);
+        imports.find(|name| !allowed(name)).map_or(Ok(()), |name| Err(Rejection::Import(name.clone())))
+    };
+    refuse(false)?;
     let (contract, kinds) = contract(&names.exports)?;
+    refuse(true)?;
     Ok(Inspected { contract, kinds, needs: names.needs })
 }
 
@@ -109,13 +114,7 @@ fn magic(bytes: &[u8]) -> Result<(), Rejection> {
 
 /// What the engine lets through, so that what passes here compiles.
 fn features() -> WasmFeatures {
-    WasmFeatures::WASM1
-        | WasmFeatures::MULTI_VALUE
-        | WasmFeatures::BULK_MEMORY
-        | WasmFeatures::REFERENCE_TYPES
-        | WasmFeatures::SIMD
-        | WasmFeatures::EXTENDED_CONST
-        | WasmFeatures::COMPONENT_MODEL
+    WasmFeatures::WASM2 | WasmFeatures::EXTENDED_CONST | WasmFeatures::COMPONENT_MODEL
 }
 
 fn invalid(error: &wasmparser::BinaryReaderError) -> Rejection {
@@ -195,7 +194,7 @@ fn contract(exports: &[String]) -> Result<(Contract, Vec<PluginKind>), Rejection
     let Some(contract) = Contract::of_version(version) else {
         return Err(Rejection::Version { found: (*version).to_owned(), accepted: accepted() });
     };
-    let has = |name: &str| of_policy.iter().any(|found| *found == (name, *version));
+    let has = |name: &str| of_policy.contains(&(name, *version));
     let kinds: Vec<PluginKind> = PluginKind::ALL.into_iter().filter(|kind| has(kind.as_str())).collect();
     if !has("plugin") || kinds.is_empty() {
         let found: Vec<String> =

@@ -16,7 +16,7 @@ use super::options::{OnError, PluginOptions};
 use super::pool::Pool;
 use super::state::Voice;
 use super::stats::Stats;
-use super::watch::PluginWatch;
+use super::watch::{LogLevel, LogSource, PluginWatch};
 use crate::clock;
 
 /// What outlives a reconfiguration: how the version has done so far.
@@ -126,6 +126,11 @@ impl Plugin {
             Ok(_) => CallResult::Ok,
             Err(error) => error.result(),
         };
+        if let Err(error) = &outcome
+            && result.is_failure()
+        {
+            self.pool.spec().voice.say(LogSource::Host, LogLevel::Warn, &error.to_string());
+        }
         admission.settle(result, now);
         self.count(ask.kind(), result, now.duration_since(began));
         outcome

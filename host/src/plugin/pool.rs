@@ -18,6 +18,7 @@ use crate::clock;
 pub struct Pool {
     spec: Spec,
     places: Semaphore,
+    #[allow(clippy::vec_box, reason = "they move in and out for every call")]
     idle: Mutex<Vec<Box<Instance>>>,
 }
 

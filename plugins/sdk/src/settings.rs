@@ -24,26 +24,28 @@ pub(crate) fn read<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     let mut text = serde_json::Deserializer::from_str(json);
     let watched = serde_ignored::Deserializer::new(&mut text, &mut keep_first);
     let settings = serde_path_to_error::deserialize(watched).map_err(|e| {
-        let (path, cause) = (
-            e.path().to_string(),
-            without_position(&e.inner().to_string()).to_owned(),
-        );
-        if matches!(path.as_str(), "." | "?") {
-            format!("settings: {cause}")
-        } else {
-            format!("settings.{path}: {cause}")
-        }
+        // The last step of a path is not known where the fault is in the name itself.
+        let path = e.path().to_string();
+        let path = path.trim_end_matches('?').trim_end_matches('.');
+        let cause = e.inner().to_string();
+        refusal(path, without_position(&cause))
     })?;
     text.end().map_err(|e| {
+        let cause = e.to_string();
         format!(
             "settings: expected one object, got {}",
-            without_position(&e.to_string())
+            without_position(&cause)
         )
     })?;
     match unknown {
         None => Ok(settings),
-        Some(path) => Err(format!("settings.{path}: this plugin has no such setting")),
+        Some(path) => Err(refusal(&path, "this plugin has no such setting")),
     }
+}
+
+fn refusal(path: &str, cause: &str) -> String {
+    let dot = if path.is_empty() { "" } else { "." };
+    format!("settings{dot}{path}: {cause}")
 }
 
 /// Positions in a text that the host itself wrote mean nothing to the operator.

@@ -210,11 +210,11 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// The beginning of a text, in lower case.
+/// The beginning of a text, its ASCII in lower case: no words that are looked for have other letters.
 fn shortened(text: &str) -> String {
     let mut end = text.len().min(MAX_MESSAGE);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text[..end].to_lowercase()
+    text[..end].to_ascii_lowercase()
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 /// A fact about an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fact {
     /// The name the caller asked for.
     Model,
@@ -15,31 +14,28 @@ pub enum Fact {
     /// Upstream that served.
     Upstream,
     /// Its model.
-    #[serde(alias = "served_model")]
     ServedModel,
     /// Why the first choice was left.
-    #[serde(alias = "failure_kind")]
     FailureKind,
     /// Number of attempts.
     Attempts,
     /// Milliseconds to commit.
-    #[serde(alias = "latency_ms")]
     LatencyMs,
     /// Generation and plugins that decided.
     Policy,
 }
 
-/// Every fact with its short name, in the order of `Fact`.
-const FACTS: [(Fact, &str); 9] = [
-    (Fact::Model, "model"),
-    (Fact::Route, "route"),
-    (Fact::Degraded, "degraded"),
-    (Fact::Upstream, "upstream"),
-    (Fact::ServedModel, "served-model"),
-    (Fact::FailureKind, "failure-kind"),
-    (Fact::Attempts, "attempts"),
-    (Fact::LatencyMs, "latency-ms"),
-    (Fact::Policy, "policy"),
+/// The short name of every fact, in the order of `Fact`.
+const FACTS: [&str; 9] = [
+    "model",
+    "route",
+    "degraded",
+    "upstream",
+    "served-model",
+    "failure-kind",
+    "attempts",
+    "latency-ms",
+    "policy",
 ];
 
 /// Longest header name the contract lets through.
@@ -49,8 +45,8 @@ const MAX_NAME: usize = 64;
 #[derive(Debug, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Header for a fact in place of its default; null or `off`: do not write it.
-    names: BTreeMap<Fact, Option<String>>,
+    /// Header for a fact, by its short name, in place of its default; null or `off`: do not write it.
+    names: BTreeMap<String, Option<String>>,
     /// Callers may see which upstream and model served.
     pub expose_upstream: bool,
 }
@@ -68,35 +64,45 @@ impl Settings {
     /// The header of each fact.
     ///
     /// # Errors
-    /// A name that is no header name of the contract, or one that two facts share.
-    pub fn names(&self) -> Result<Names, String> {
-        let mut names: [Option<String>; FACTS.len()] = Default::default();
-        for (slot, (fact, short)) in FACTS.into_iter().enumerate() {
-            let name = match self.names.get(&fact) {
-                None => Some(format!("x-sluice-{short}")),
-                Some(None) => None,
-                Some(Some(name)) if name == "off" => None,
-                Some(Some(name)) => Some(header(short, name)?),
+    /// A fact that is none, a name that is no header name of the contract, or one that two facts share.
+    pub fn names(self) -> Result<Names, String> {
+        let mut names = FACTS.map(|short| Some(format!("x-sluice-{short}")));
+        for (fact, name) in self.names {
+            // The configuration writes these words with `_`, headers with `-`.
+            let short = fact.replace('_', "-");
+            let Some(slot) = FACTS.iter().position(|known| *known == short) else {
+                let known = FACTS.join(", ");
+                return Err(format!(
+                    "settings.names.{fact}: no such fact, expected one of {known}"
+                ));
             };
-            if name.is_some() && names.contains(&name) {
-                let name = name.unwrap_or_default();
+            names[slot] = match name {
+                None => None,
+                Some(off) if off == "off" => None,
+                Some(name) => Some(header(&short, name)?),
+            };
+        }
+        for (slot, name) in names.iter().enumerate() {
+            if let Some(name) = name
+                && names[..slot].iter().flatten().any(|other| other == name)
+            {
+                let short = FACTS[slot];
                 return Err(format!(
                     "settings.names.{short}: expected a name of its own, got `{name}` again"
                 ));
             }
-            names[slot] = name;
         }
         Ok(Names(names))
     }
 }
 
-fn header(short: &str, name: &str) -> Result<String, String> {
+fn header(short: &str, name: String) -> Result<String, String> {
     let fits = (1..=MAX_NAME).contains(&name.len())
         && name
             .bytes()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
     if fits {
-        Ok(name.to_owned())
+        Ok(name)
     } else {
         let shown: String = name.chars().take(MAX_NAME).collect();
         Err(format!(

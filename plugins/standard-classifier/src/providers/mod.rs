@@ -6,7 +6,7 @@
 //!
 //! Words are a last resort, looked at only in the provider's message and only where the status leaves the
 //! kind open. A message may quote the request, so words whose verdict has consequences for others (a breaker
-//! that opens, a target that cools) must stand at the beginning of the message.
+//! that opens, a target that cools) must begin or end the message, where no quotation mark hides them.
 
 use sluice_sdk::FailureKind;
 
@@ -42,6 +42,8 @@ pub enum Words {
     Contains(&'static str),
     /// At its beginning.
     Begins(&'static str),
+    /// At its end.
+    Ends(&'static str),
     /// The first at its beginning, the second anywhere after it.
     Frames(&'static str, &'static str),
 }
@@ -52,6 +54,7 @@ impl Words {
         match self {
             Self::Contains(words) => message.contains(words),
             Self::Begins(words) => message.starts_with(words),
+            Self::Ends(words) => message.ends_with(words),
             Self::Frames(begin, then) => message
                 .strip_prefix(begin)
                 .is_some_and(|rest| rest.contains(then)),

@@ -5,7 +5,7 @@ use sluice_sdk::FailureKind::{
 };
 
 use super::Provider;
-use super::Words::{Begins, Contains};
+use super::Words::{Begins, Contains, Ends};
 
 /// What it says.
 pub const SAYS: Provider = Provider {
@@ -18,7 +18,7 @@ pub const SAYS: Provider = Provider {
             Begins("this endpoint's maximum context length"),
             ContextLengthExceeded,
         ),
-        (Contains("is not a valid model id"), ModelUnavailable),
+        (Ends("is not a valid model id"), ModelUnavailable),
         (Begins("no endpoints found"), ModelUnavailable),
         (
             Begins("no allowed providers are available"),

@@ -1,7 +1,7 @@
 //! Alibaba: Qwen on Model Studio (DashScope).
 
 use sluice_sdk::FailureKind::{
-    ContentFiltered, ContextLengthExceeded, ModelUnavailable, QuotaExhausted, RetryableRateLimit,
+    ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableRateLimit,
 };
 
 use super::Name::Exact;
@@ -18,7 +18,6 @@ pub const SAYS: Provider = Provider {
         ("Throttling.BurstRate", Exact(RetryableRateLimit)),
         ("Throttling.AllocationQuota", Exact(RetryableRateLimit)),
         ("AllocationQuota.FreeTierOnly", Exact(QuotaExhausted)),
-        ("ModelNotFound", Exact(ModelUnavailable)),
     ],
     words: &[(
         Begins("range of input length should be"),
