@@ -1,10 +1,5 @@
 //! Scenarios: one binary, so that everything they share is linked once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod config_examples;
 mod config_golden;

@@ -84,7 +84,9 @@ pub enum NoInstance {
 impl From<NoInstance> for CallError {
     fn from(none: NoInstance) -> Self {
         match none {
-            NoInstance::Instantiate(error) | NoInstance::Describe(error) | NoInstance::Configure(error) => error,
+            NoInstance::Instantiate(error) | NoInstance::Describe(error) | NoInstance::Configure(error) => {
+                error
+            }
             NoInstance::Refused(words) => Self::Configure(words),
         }
     }
@@ -136,16 +138,27 @@ impl Instance {
         truncate(&mut description.name, DESCRIPTION_MAX);
         truncate(&mut description.version, DESCRIPTION_MAX);
 
-        let configured =
-            guarded(spec.host, deadline, guest.configure(&mut store, &spec.options.settings_json, &spec.targets)).await;
+        let configured = guarded(
+            spec.host,
+            deadline,
+            guest.configure(&mut store, &spec.options.settings_json, &spec.targets),
+        )
+        .await;
         configured.map_err(|ended| NoInstance::Configure(end(ended, &mut store)))?.map_err(|mut words| {
             truncate(&mut words, REFUSAL_MAX);
             NoInstance::Refused(words)
         })?;
         store.data_mut().flush();
         let memory_at_birth = store.data().memory.used();
-        let instance =
-            Self { guest, store, host: spec.host, calls: 0, born: now, memory_at_birth, _live: Live::new(&spec.live) };
+        let instance = Self {
+            guest,
+            store,
+            host: spec.host,
+            calls: 0,
+            born: now,
+            memory_at_birth,
+            _live: Live::new(&spec.live),
+        };
         Ok((instance, description))
     }
 

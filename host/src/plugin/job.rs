@@ -128,9 +128,15 @@ impl Shop {
         let (bytes, digest) = match reading.await {
             Ok(Ok(read)) => read,
             Ok(Err(NotRead::Changed)) => return What::Changed,
-            Ok(Err(NotRead::Refused(rejection))) => return What::Refused { fingerprint, digest: None, rejection },
+            Ok(Err(NotRead::Refused(rejection))) => {
+                return What::Refused { fingerprint, digest: None, rejection };
+            }
             Err(error) => {
-                return What::Refused { fingerprint, digest: None, rejection: Rejection::Read(error.to_string()) };
+                return What::Refused {
+                    fingerprint,
+                    digest: None,
+                    rejection: Rejection::Read(error.to_string()),
+                };
             }
         };
         if known.contains(&digest) {

@@ -78,7 +78,8 @@ impl Keeper {
         let defaults = PluginOptions::defaults(&setup.plugins);
         let bundled =
             Bundled::start(host, &tracker, &defaults, &setup.targets, &setup.builtin, &watch, None).await?;
-        let set = PluginSet::new(Vec::new(), bundled.clone(), setup.targets.clone(), Vec::new(), watch.clone());
+        let set =
+            PluginSet::new(Vec::new(), bundled.clone(), setup.targets.clone(), Vec::new(), watch.clone());
         let (sets, receiver) = watch::channel(Arc::new(set));
         let (done, results) = mpsc::channel(64);
         let bell = Arc::new(Notify::new());
@@ -206,7 +207,10 @@ impl Keeper {
 
     fn take_in(&mut self, scan: &Scan, now: Instant) {
         if scan.left_out > 0 {
-            tracing::warn!(left_out = scan.left_out, "too many plugin files; the last in name order are left out");
+            tracing::warn!(
+                left_out = scan.left_out,
+                "too many plugin files; the last in name order are left out"
+            );
         }
         self.found.clear();
         for found in &scan.files {
@@ -215,7 +219,14 @@ impl Keeper {
                 None => {
                     let options = Arc::new(PluginOptions::defaults(&self.setup.plugins));
                     let (name, file) = (found.name.clone(), found.file.clone());
-                    let entry = Entry::new(name, file.clone(), options, found.fingerprint.clone(), scan.identity, now);
+                    let entry = Entry::new(
+                        name,
+                        file.clone(),
+                        options,
+                        found.fingerprint.clone(),
+                        scan.identity,
+                        now,
+                    );
                     self.entries.insert(file, entry);
                 }
             }
@@ -274,7 +285,8 @@ impl Keeper {
                 return;
             }
         };
-        let known = entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
+        let known =
+            entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
         entry.options = options.clone();
         entry.working = true;
         let task = Task { found: found.clone(), options, known };

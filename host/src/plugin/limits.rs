@@ -122,7 +122,10 @@ mod tests {
         let mut meter = Meter::new();
         meter.begin(Duration::from_millis(3), clock::now());
         for _ in 0..3 {
-            assert!(matches!(meter.tick(), UpdateDeadline::YieldCustom(1, _)), "three whole milliseconds are its own");
+            assert!(
+                matches!(meter.tick(), UpdateDeadline::YieldCustom(1, _)),
+                "three whole milliseconds are its own"
+            );
         }
         assert!(matches!(meter.tick(), UpdateDeadline::Interrupt));
     }

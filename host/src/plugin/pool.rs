@@ -25,7 +25,8 @@ pub struct Pool {
 impl Pool {
     /// Without any instance yet.
     pub fn new(spec: Spec) -> Self {
-        let places = usize::try_from(spec.options.concurrency.max(1)).unwrap_or(1).min(Semaphore::MAX_PERMITS);
+        let places =
+            usize::try_from(spec.options.concurrency.max(1)).unwrap_or(1).min(Semaphore::MAX_PERMITS);
         Self { spec, places: Semaphore::new(places), idle: Mutex::new(Vec::new()) }
     }
 

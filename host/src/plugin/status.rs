@@ -62,7 +62,12 @@ pub struct RejectionStatus {
 impl RejectionStatus {
     /// Of now.
     pub fn new(rejection: &Rejection, digest: Option<&str>, at: SystemTime) -> Self {
-        Self { reason: rejection.reason(), message: rejection.to_string(), digest: digest.map(str::to_owned), at: time(at) }
+        Self {
+            reason: rejection.reason(),
+            message: rejection.to_string(),
+            digest: digest.map(str::to_owned),
+            at: time(at),
+        }
     }
 }
 

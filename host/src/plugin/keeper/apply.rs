@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError};
 
 use tokio_util::task::TaskTracker;
 
+use super::super::admission::try_out;
 use super::super::bundled::Bundled;
 use super::super::folder::Fingerprint;
 use super::super::job::{Done, What, Work};
 use super::super::last_good::LastGood;
 use super::super::loaded::Plugin;
-use super::super::admission::try_out;
 use super::super::options::{OnError, PluginOptions};
 use super::super::registry::{Setup, StartError};
 use super::super::rejection::Rejection;
@@ -75,7 +75,13 @@ impl Keeper {
 
     /// A file that looks unfinished gets its time before it is refused for good; what says nothing about the
     /// bytes is told and tried again.
-    fn refused(&mut self, file: &str, fingerprint: Fingerprint, digest: Option<Arc<str>>, rejection: &Rejection) {
+    fn refused(
+        &mut self,
+        file: &str,
+        fingerprint: Fingerprint,
+        digest: Option<Arc<str>>,
+        rejection: &Rejection,
+    ) {
         let Some(entry) = self.entries.get_mut(file) else { return };
         let patience = entry.patience(self.setup.plugins.settle);
         if !self.starting && rejection.may_be_unfinished() && clock::now() < patience {
@@ -210,7 +216,8 @@ impl Keeper {
         if self.starting {
             return;
         }
-        let running: Vec<Arc<Plugin>> = self.entries.values().filter_map(|entry| entry.running.clone()).collect();
+        let running: Vec<Arc<Plugin>> =
+            self.entries.values().filter_map(|entry| entry.running.clone()).collect();
         let denying: Vec<Arc<str>> = self
             .entries
             .values()
@@ -271,7 +278,9 @@ impl Keeper {
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
         for file in files {
-            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else { continue };
+            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else {
+                continue;
+            };
             let Some(plugin) = entry.running.clone() else {
                 // What refused the old targets may take the new ones.
                 entry.refused = None;
