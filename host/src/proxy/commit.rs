@@ -60,7 +60,7 @@ pub(super) async fn show(mut call: Call, mut attempt: Attempt, ready: Ready) -> 
                 output: (text as u64).div_ceil(4),
                 estimated: true,
             }));
-            served(&mut call, attempt);
+            drop(served(&mut call, attempt));
             Body::full(body)
         }
     };

@@ -80,10 +80,9 @@ impl UpstreamBody {
     }
 
     /// Everything that matters was read. What is left is read aside for a moment, so that the connection
-    /// can be used again; if it does not end in that time, the connection is closed. The attempt is over
-    /// either way.
-    pub fn finish_aside(mut self) {
-        self.line.released();
+    /// can be used again; if it does not end in that time, the connection is closed. What is `held` is given
+    /// back when the exchange is over.
+    pub fn finish_aside<T: Send + 'static>(mut self, held: T) {
         if self.incoming.is_end_stream() {
             self.release();
             return;
@@ -101,6 +100,8 @@ impl UpstreamBody {
             };
             // Late or not, dropping the body does what is right.
             let _ = tokio::time::timeout(ASIDE_MAX, drain).await;
+            drop(self);
+            drop(held);
         });
     }
 }

@@ -1,5 +1,7 @@
 //! Requests to one upstream over connections that are kept.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +10,14 @@ use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::UpstreamBody;
-use super::dial::Dial;
+use super::dial::{Dial, Io};
 use super::error::{ConnectError, ExchangeError};
 use super::line::Line;
 use super::pool::{Connection, Pool, Sender};
@@ -169,7 +172,9 @@ impl Client {
             let (sender, connection) =
                 http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
             self.tracker.spawn(async move {
-                drop(connection.await);
+                if let Ok(parts) = connection.without_shutdown().await {
+                    close(parts.io).await;
+                }
                 drop(gone);
             });
             Ok(Connection { sender: Sender::Http1(sender), closed })
@@ -207,6 +212,26 @@ impl Sender {
             }
         }
     }
+}
+
+/// How long an upstream may take to notice that it was hung up on.
+const HANG_UP: Duration = Duration::from_millis(100);
+
+/// Closes our side and waits a moment for the other: only then has the upstream let go of the exchange too.
+async fn close(mut io: Box<dyn Io>) {
+    let closing = async {
+        poll_fn(|cx| Pin::new(&mut io).poll_shutdown(cx)).await?;
+        let mut ignored = [0; 4096];
+        loop {
+            let mut read = ReadBuf::new(&mut ignored);
+            poll_fn(|cx| Pin::new(&mut io).poll_read(cx, read.unfilled())).await?;
+            if read.filled().is_empty() {
+                return Ok::<_, std::io::Error>(());
+            }
+        }
+    };
+    // However it ends, the connection is dropped now.
+    let _ = tokio::time::timeout(HANG_UP, closing).await;
 }
 
 /// The connection was gone before it gave one byte of an answer.

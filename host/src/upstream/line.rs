@@ -26,6 +26,11 @@ impl Line {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
+    /// The attempt is over although its connection is still read from, aside.
+    pub fn let_go(&self) {
+        self.released();
+    }
+
     /// Drops `held` now, or, when an exchange was aborted on this line, once its connection is closed.
     pub fn after_close<T: Send + 'static>(&self, held: T, tracker: &TaskTracker) {
         let closing = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
