@@ -1,1 +1,6 @@
 //! One binary.
+
+mod plugins_admission;
+mod plugins_faults;
+mod plugins_support;
+mod plugins_together;

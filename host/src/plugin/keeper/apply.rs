@@ -68,6 +68,8 @@ impl Keeper {
         entry.previous = before;
         entry.state = PluginState::Active;
         (entry.rejection, entry.refused) = (None, None);
+        // Told after it runs: whoever hears of it finds it running.
+        self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
         let name = plugin.name().clone();
         self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref())).await;
@@ -104,11 +106,13 @@ impl Keeper {
             .as_ref()
             .is_some_and(|before| before.digest == status.digest && before.message == status.message);
         entry.state = if entry.running.is_some() { PluginState::LastGood } else { PluginState::Rejected };
-        if !told {
-            let change = Reload::Rejected { reason: status.reason, message: &status.message };
-            self.shop.watch.reloaded(&entry.name, change);
-            entry.rejection = Some(status);
+        if told {
+            return;
         }
+        entry.rejection = Some(status.clone());
+        let name = entry.name.clone();
+        self.show();
+        self.shop.watch.reloaded(&name, Reload::Rejected { reason: status.reason, message: &status.message });
     }
 
     fn restore(&mut self, file: &str) {
@@ -124,9 +128,11 @@ impl Keeper {
 
     fn restored(&mut self, file: &str, plugin: Option<Plugin>) {
         let (Some(entry), Some(plugin)) = (self.entries.get_mut(file), plugin) else { return };
-        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
-        entry.running = Some(Arc::new(plugin));
+        let plugin = Arc::new(plugin);
+        entry.running = Some(plugin.clone());
         entry.state = PluginState::LastGood;
+        self.publish();
+        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
     }
 
     /// A plugin was set aside. If its version is new, the one before it takes its place.
@@ -163,6 +169,7 @@ impl Keeper {
         entry.state = PluginState::LastGood;
         let rejection = Rejection::RolledBack(self.setup.plugins.probation);
         entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
+        self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::RolledBack { digest: plugin.digest() });
         let name = plugin.name().clone();
         self.on_disk(move |disk| disk.roll_back(&name)).await;
@@ -177,13 +184,15 @@ impl Keeper {
             entry.state = PluginState::Removed;
             (entry.rejection, entry.refused) = (None, None);
             entry.doubt();
-            self.shop.watch.reloaded(&name, Reload::Removed);
         } else {
             self.entries.remove(file);
         }
         self.forget_oldest_removed();
-        self.on_disk(move |disk| disk.forget(&name)).await;
         self.publish();
+        if ran {
+            self.shop.watch.reloaded(&name, Reload::Removed);
+        }
+        self.on_disk(move |disk| disk.forget(&name)).await;
     }
 
     fn forget_oldest_removed(&mut self) {

@@ -27,7 +27,7 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         ("named.cwasm", router(), Reason::Precompiled, "compiled machine code"),
         ("nothing.wasm", EMPTY_COMPONENT.to_vec(), Reason::Contract, "exports nothing"),
         ("newer.wasm", patched(router(), "@0.1.0", "@0.2.0"), Reason::Contract, "0.2.0; this host accepts 0.1.0"),
-        ("policy.wasm", patched(router(), "policy/log@", "policy/lot@"), Reason::Import, "sluice:policy/lot@"),
+        ("policy.wasm", patched(router(), "sluice:policy/types@", "sluice:policy/typos@"), Reason::Import, "sluice:policy/typos@"),
         ("files.wasm", patched(router(), "wasi:cli/exit@", "wasi:cli/exec@"), Reason::Import, "wasi:cli/exec@"),
         ("old-wasi.wasm", patched(router(), "wasi:io/error@0.2", "wasi:io/error@0.3"), Reason::Import, "@0.3"),
         ("a name.wasm", router(), Reason::NameConflict, "A-Z a-z"),
