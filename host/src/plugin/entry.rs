@@ -86,7 +86,8 @@ impl Entry {
 
     /// When to read it; none: nothing about it is new, or a job is at it already.
     pub fn due(&self, settle: Duration) -> Option<Instant> {
-        if self.working || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen) {
+        if self.working || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen)
+        {
             return None;
         }
         let settled = self.quiet_since + settle;
@@ -95,9 +96,19 @@ impl Entry {
 
     /// It is not there. `replaced`: the folder is another one than when it was last seen.
     /// Returns when to unload it.
-    pub fn missing(&mut self, identity: (u64, u64), settle: Duration, rescan: Duration, now: Instant) -> Instant {
+    pub fn missing(
+        &mut self,
+        identity: (u64, u64),
+        settle: Duration,
+        rescan: Duration,
+        now: Instant,
+    ) -> Instant {
         let since = *self.missing_since.get_or_insert(now);
-        if self.identity == identity { since + settle * MISSING } else { since + rescan.max(settle * MISSING) }
+        if self.identity == identity {
+            since + settle * MISSING
+        } else {
+            since + rescan.max(settle * MISSING)
+        }
     }
 
     /// Whether it was last seen in another folder than this.

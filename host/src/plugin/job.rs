@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluice_core::facts::TargetFacts;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::admission::{admit, try_out};
@@ -32,6 +32,8 @@ pub struct Shop {
     pub trouble: Arc<Notify>,
     /// Bytes of what last ran.
     pub last_good: Arc<LastGood>,
+    /// Places for jobs: each may hold a whole file in memory.
+    pub places: Arc<Semaphore>,
     /// Number of the configuration; what was made for another one is not used.
     pub epoch: u64,
 }
@@ -104,6 +106,8 @@ pub enum Work {
 impl Shop {
     /// Does it.
     pub async fn work(&self, work: Work) -> What {
+        // Never closed: there is always a place in the end.
+        let _place = self.places.acquire().await;
         match work {
             Work::Look(task) => self.look(task).await,
             Work::Restore(found, options) => self.restore(&found, &options).await,
@@ -112,10 +116,18 @@ impl Shop {
     }
 
     async fn look(&self, task: Task) -> What {
-        let Task { found, options, known } = task;
+        let Task {
+            found,
+            options,
+            known,
+        } = task;
         let fingerprint = found.fingerprint.clone();
         if let Some(rejection) = found.refused.clone() {
-            return What::Refused { fingerprint, digest: None, rejection };
+            return What::Refused {
+                fingerprint,
+                digest: None,
+                rejection,
+            };
         }
         let max = options.file;
         let of_read = found.clone();
@@ -128,26 +140,57 @@ impl Shop {
         let (bytes, digest) = match reading.await {
             Ok(Ok(read)) => read,
             Ok(Err(NotRead::Changed)) => return What::Changed,
-            Ok(Err(NotRead::Refused(rejection))) => return What::Refused { fingerprint, digest: None, rejection },
+            Ok(Err(NotRead::Refused(rejection))) => {
+                return What::Refused {
+                    fingerprint,
+                    digest: None,
+                    rejection,
+                };
+            }
             Err(error) => {
-                return What::Refused { fingerprint, digest: None, rejection: Rejection::Read(error.to_string()) };
+                return What::Refused {
+                    fingerprint,
+                    digest: None,
+                    rejection: Rejection::Read(error.to_string()),
+                };
             }
         };
         if known.contains(&digest) {
-            return What::Known { fingerprint, digest };
+            return What::Known {
+                fingerprint,
+                digest,
+            };
         }
-        match self.admit(&found, &options, bytes.clone(), digest.clone()).await {
-            Ok(plugin) => What::Admitted { fingerprint, plugin: Box::new(plugin), bytes },
-            Err(rejection) => What::Refused { fingerprint, digest: Some(digest), rejection },
+        match self
+            .admit(&found, &options, bytes.clone(), digest.clone())
+            .await
+        {
+            Ok(plugin) => What::Admitted {
+                fingerprint,
+                plugin: Box::new(plugin),
+                bytes,
+            },
+            Err(rejection) => What::Refused {
+                fingerprint,
+                digest: Some(digest),
+                rejection,
+            },
         }
     }
 
     async fn restore(&self, found: &Found, options: &Arc<PluginOptions>) -> What {
         let (last_good, name) = (self.last_good.clone(), found.name.clone());
         let loading = self.tracker.spawn_blocking(move || last_good.load(&name));
-        let Ok(Some(bytes)) = loading.await else { return What::Restored(None) };
+        let Ok(Some(bytes)) = loading.await else {
+            return What::Restored(None);
+        };
         let digest = digest(&bytes);
-        What::Restored(self.admit(found, options, bytes.into(), digest).await.ok().map(Box::new))
+        What::Restored(
+            self.admit(found, options, bytes.into(), digest)
+                .await
+                .ok()
+                .map(Box::new),
+        )
     }
 
     /// With its own history, for the targets of now.
@@ -177,7 +220,10 @@ impl Shop {
         bytes: Arc<[u8]>,
         digest: Arc<str>,
     ) -> Result<Plugin, Rejection> {
-        let bounds = Bounds { file: options.file, memory: options.memory };
+        let bounds = Bounds {
+            file: options.file,
+            memory: options.memory,
+        };
         let parts = |compiled| Parts {
             name: found.name.clone(),
             file: Some(found.file.clone()),
@@ -188,12 +234,25 @@ impl Shop {
             history: History::new(),
             trouble: self.trouble.clone(),
         };
-        admit(self.host, &self.tracker, bytes, digest, options.sha256.as_deref(), bounds, parts).await
+        admit(
+            self.host,
+            &self.tracker,
+            bytes,
+            digest,
+            options.sha256.as_deref(),
+            bounds,
+            parts,
+        )
+        .await
     }
 
     /// Looks at the folder.
     pub async fn scan(&self, dir: PathBuf) -> std::io::Result<folder::Scan> {
-        match self.tracker.spawn_blocking(move || folder::scan(&dir)).await {
+        match self
+            .tracker
+            .spawn_blocking(move || folder::scan(&dir))
+            .await
+        {
             Ok(scan) => scan,
             Err(error) => Err(std::io::Error::other(error)),
         }

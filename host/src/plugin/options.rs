@@ -96,7 +96,10 @@ impl PluginOptions {
 ///
 /// # Errors
 /// [`Rejection::Sidecar`].
-pub fn options_of(found: &Found, plugins: &config::Plugins) -> Result<Arc<PluginOptions>, Rejection> {
+pub fn options_of(
+    found: &Found,
+    plugins: &config::Plugins,
+) -> Result<Arc<PluginOptions>, Rejection> {
     match &found.sidecar {
         Some(path) => Err(Rejection::Sidecar(format!(
             "`{}` is there, and sidecars are not supported yet: expected none",

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bundled::{Bundled, BundledError, BuiltinSettings};
+use super::bundled::{BuiltinSettings, Bundled, BundledError};
 use super::engine::{EngineError, Host};
 use super::entry::Entry;
 use super::keeper::{Keeper, Made};
@@ -48,7 +48,10 @@ pub struct Setup {
 /// A request to the keeper.
 pub enum Command {
     /// Run with another setup.
-    Reconfigure(Box<Setup>, oneshot::Sender<Result<Arc<PluginSet>, StartError>>),
+    Reconfigure(
+        Box<Setup>,
+        oneshot::Sender<Result<Arc<PluginSet>, StartError>>,
+    ),
     /// Look at the folder now.
     Look,
 }
@@ -74,7 +77,10 @@ impl Registry {
     ///
     /// # Errors
     /// [`StartError`]; never because of a file in the folder.
-    #[allow(clippy::too_many_arguments, reason = "each is a different thing of its owner's")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each is a different thing of its owner's"
+    )]
     pub async fn start(
         settings: &config::Plugins,
         state_dir: &Path,
@@ -84,14 +90,29 @@ impl Registry {
         tracker: TaskTracker,
         stop: CancellationToken,
     ) -> Result<Self, StartError> {
-        let setup = Setup { plugins: settings.clone(), targets: targets.into(), builtin };
-        let host = tracker.spawn_blocking(Host::get).await.map_err(|_| StartError::Stopped)??;
+        let setup = Setup {
+            plugins: settings.clone(),
+            targets: targets.into(),
+            builtin,
+        };
+        let host = tracker
+            .spawn_blocking(Host::get)
+            .await
+            .map_err(|_| StartError::Stopped)??;
         let (commands, inbox) = mpsc::channel(16);
         let state_dir: PathBuf = state_dir.to_owned();
         let made = Keeper::start(host, setup, &state_dir, watch, tracker.clone(), inbox).await?;
-        let Made { keeper, sets, board } = made;
+        let Made {
+            keeper,
+            sets,
+            board,
+        } = made;
         tracker.spawn(Box::pin(keeper.run(stop)));
-        Ok(Self { sets, board, commands })
+        Ok(Self {
+            sets,
+            board,
+            commands,
+        })
     }
 
     /// What runs now.
@@ -115,10 +136,17 @@ impl Registry {
         targets: Vec<TargetFacts>,
         builtin: BuiltinSettings,
     ) -> Result<Arc<PluginSet>, StartError> {
-        let setup = Setup { plugins: settings.clone(), targets: targets.into(), builtin };
+        let setup = Setup {
+            plugins: settings.clone(),
+            targets: targets.into(),
+            builtin,
+        };
         let (reply, answer) = oneshot::channel();
         let command = Command::Reconfigure(Box::new(setup), reply);
-        self.commands.send(command).await.map_err(|_| StartError::Stopped)?;
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| StartError::Stopped)?;
         answer.await.map_err(|_| StartError::Stopped)?
     }
 
@@ -131,7 +159,13 @@ impl Registry {
     /// One entry for each file of the folder, in file-name order, then the bundled plugins.
     pub fn status(&self) -> Vec<PluginStatus> {
         let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
-        let bundled = PluginKind::ALL.map(|kind| PluginStatus::running(board.bundled.of(kind), PluginState::Active, None));
-        board.entries.iter().map(Entry::status).chain(bundled).collect()
+        let bundled = PluginKind::ALL
+            .map(|kind| PluginStatus::running(board.bundled.of(kind), PluginState::Active, None));
+        board
+            .entries
+            .iter()
+            .map(Entry::status)
+            .chain(bundled)
+            .collect()
     }
 }

@@ -97,7 +97,9 @@ pub enum Rejection {
     #[error("expected a Wasm component, the file is empty")]
     Empty,
     /// Other bytes.
-    #[error("expected a Wasm component (it begins with 00 61 73 6d 0d 00 01 00), it begins with {0}")]
+    #[error(
+        "expected a Wasm component (it begins with 00 61 73 6d 0d 00 01 00), it begins with {0}"
+    )]
     Magic(String),
     /// A core module.
     #[error(
@@ -106,7 +108,9 @@ pub enum Rejection {
     )]
     CoreModule,
     /// Compiled code.
-    #[error("expected Wasm, it is compiled machine code (.cwasm), which is never accepted; put the .wasm there instead")]
+    #[error(
+        "expected Wasm, it is compiled machine code (.cwasm), which is never accepted; put the .wasm there instead"
+    )]
     Precompiled,
     /// Broken Wasm.
     #[error("expected a valid component: at byte {offset}: {message}")]
@@ -117,13 +121,17 @@ pub enum Rejection {
         message: String,
     },
     /// An import that is not on the list.
-    #[error("imports `{0}`, which plugins cannot have; allowed are sluice:policy/log, wasi:io and the standard streams, environment, exit and terminals of wasi:cli at 0.2")]
+    #[error(
+        "imports `{0}`, which plugins cannot have; allowed are sluice:policy/log, wasi:io and the standard streams, environment, exit and terminals of wasi:cli at 0.2"
+    )]
     Import(String),
     /// An allowed import of another shape.
     #[error("its imports do not have the shape that is offered: {0}")]
     ImportShape(String),
     /// No contract at all.
-    #[error("exports nothing of sluice:policy; expected plugin@{accepted} and at least one of router, classifier, tagger")]
+    #[error(
+        "exports nothing of sluice:policy; expected plugin@{accepted} and at least one of router, classifier, tagger"
+    )]
     NoContract {
         /// Versions this host accepts.
         accepted: String,
@@ -137,7 +145,9 @@ pub enum Rejection {
         accepted: String,
     },
     /// Something is not exported.
-    #[error("exports {found}; expected plugin and at least one of router, classifier, tagger of sluice:policy@{version}")]
+    #[error(
+        "exports {found}; expected plugin and at least one of router, classifier, tagger of sluice:policy@{version}"
+    )]
     Exports {
         /// What is exported of the contract.
         found: String,
@@ -216,7 +226,10 @@ impl Rejection {
             Self::Precompiled => Reason::Precompiled,
             Self::Parse { .. } => Reason::Parse,
             Self::Import(_) | Self::ImportShape(_) => Reason::Import,
-            Self::NoContract { .. } | Self::Version { .. } | Self::Exports { .. } | Self::Shape { .. } => Reason::Contract,
+            Self::NoContract { .. }
+            | Self::Version { .. }
+            | Self::Exports { .. }
+            | Self::Shape { .. } => Reason::Contract,
             Self::Resources { .. } => Reason::Resources,
             Self::Compile(_) => Reason::Compile,
             Self::Instantiate(_) => Reason::Instantiate,
@@ -230,14 +243,22 @@ impl Rejection {
 
     /// The file may be one that is still being written: what is wrong with it is what half a file looks like.
     pub const fn may_be_unfinished(&self) -> bool {
-        matches!(self, Self::Empty | Self::Magic(_) | Self::Parse { .. } | Self::Read(_))
+        matches!(
+            self,
+            Self::Empty | Self::Magic(_) | Self::Parse { .. } | Self::Read(_)
+        )
     }
 
     /// It says nothing about the bytes: trying the same ones again may end otherwise.
     pub const fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Read(_) | Self::Instantiate(CallError::Saturated) | Self::Probe { error: CallError::Saturated, .. }
+            Self::Read(_)
+                | Self::Instantiate(CallError::Saturated)
+                | Self::Probe {
+                    error: CallError::Saturated,
+                    ..
+                }
         )
     }
 }

@@ -29,8 +29,14 @@ pub enum PluginState {
 
 impl PluginState {
     /// Every value, in order of declaration.
-    pub const ALL: [Self; 6] =
-        [Self::Active, Self::Rejected, Self::LastGood, Self::SetAside, Self::Disabled, Self::Removed];
+    pub const ALL: [Self; 6] = [
+        Self::Active,
+        Self::Rejected,
+        Self::LastGood,
+        Self::SetAside,
+        Self::Disabled,
+        Self::Removed,
+    ];
 
     /// Spelling for metrics and pages.
     pub const fn as_str(self) -> &'static str {
@@ -62,12 +68,20 @@ pub struct RejectionStatus {
 impl RejectionStatus {
     /// Of now.
     pub fn new(rejection: &Rejection, digest: Option<&str>, at: SystemTime) -> Self {
-        Self { reason: rejection.reason(), message: rejection.to_string(), digest: digest.map(str::to_owned), at: time(at) }
+        Self {
+            reason: rejection.reason(),
+            message: rejection.to_string(),
+            digest: digest.map(str::to_owned),
+            at: time(at),
+        }
     }
 }
 
 // serde hands a reference.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape serde asks for"
+)]
 fn spelled<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(reason.as_str())
 }
@@ -111,13 +125,21 @@ pub struct PluginStatus {
 
 impl PluginStatus {
     /// Of a plugin that runs. `state` is what the folder says; a plugin that is set aside says so itself.
-    pub fn running(plugin: &Plugin, state: PluginState, rejection: Option<RejectionStatus>) -> Self {
+    pub fn running(
+        plugin: &Plugin,
+        state: PluginState,
+        rejection: Option<RejectionStatus>,
+    ) -> Self {
         let history = plugin.history();
         Self {
             name: plugin.name().to_string(),
             file: plugin.file().map(ToString::to_string),
             kinds: plugin.kinds().iter().map(|kind| kind.as_str()).collect(),
-            state: if plugin.is_set_aside() { PluginState::SetAside } else { state },
+            state: if plugin.is_set_aside() {
+                PluginState::SetAside
+            } else {
+                state
+            },
             digest: Some(plugin.digest().to_string()),
             version: Some(plugin.version().to_owned()),
             contract: Some(plugin.contract().version()),

@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError};
 
 use tokio_util::task::TaskTracker;
 
+use super::super::admission::try_out;
 use super::super::bundled::Bundled;
 use super::super::folder::Fingerprint;
 use super::super::job::{Done, What, Work};
 use super::super::last_good::LastGood;
 use super::super::loaded::Plugin;
-use super::super::admission::try_out;
 use super::super::options::{OnError, PluginOptions};
 use super::super::registry::{Setup, StartError};
 use super::super::rejection::Rejection;
@@ -26,7 +26,9 @@ impl Keeper {
     /// Takes a result in. One that was made for an earlier configuration is thrown away and done again.
     pub(super) async fn apply(&mut self, done: Done) {
         let Done { file, epoch, what } = done;
-        let Some(entry) = self.entries.get_mut(&file) else { return };
+        let Some(entry) = self.entries.get_mut(&file) else {
+            return;
+        };
         entry.working = false;
         if epoch != self.shop.epoch || matches!(what, What::Changed) {
             entry.doubt();
@@ -34,15 +36,28 @@ impl Keeper {
         } else {
             match what {
                 What::Changed => {}
-                What::Known { fingerprint, digest } => self.known(&file, fingerprint, &digest),
-                What::Admitted { fingerprint, plugin, bytes } => {
+                What::Known {
+                    fingerprint,
+                    digest,
+                } => self.known(&file, fingerprint, &digest),
+                What::Admitted {
+                    fingerprint,
+                    plugin,
+                    bytes,
+                } => {
                     self.admitted(&file, fingerprint, *plugin, bytes).await;
                 }
-                What::Refused { fingerprint, digest, rejection } => {
+                What::Refused {
+                    fingerprint,
+                    digest,
+                    rejection,
+                } => {
                     self.refused(&file, fingerprint, digest, &rejection);
                 }
                 What::Restored(plugin) => self.restored(&file, plugin.map(|plugin| *plugin)),
-                What::RolledBack(outcome) => self.rolled_back(&file, outcome.map(|plugin| *plugin)).await,
+                What::RolledBack(outcome) => {
+                    self.rolled_back(&file, outcome.map(|plugin| *plugin)).await
+                }
             }
         }
         self.begin_due(clock::now());
@@ -51,16 +66,30 @@ impl Keeper {
 
     /// Bytes that were judged before. What was refused is gone when the file has what runs again.
     fn known(&mut self, file: &str, fingerprint: Fingerprint, digest: &str) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         entry.handled(fingerprint);
-        if entry.running.as_ref().is_some_and(|plugin| **plugin.digest() == *digest) {
+        if entry
+            .running
+            .as_ref()
+            .is_some_and(|plugin| **plugin.digest() == *digest)
+        {
             entry.state = PluginState::Active;
             (entry.rejection, entry.refused) = (None, None);
         }
     }
 
-    async fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, bytes: Arc<[u8]>) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+    async fn admitted(
+        &mut self,
+        file: &str,
+        fingerprint: Fingerprint,
+        plugin: Plugin,
+        bytes: Arc<[u8]>,
+    ) {
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let plugin = Arc::new(plugin);
         entry.handled(fingerprint);
         let before = entry.running.replace(plugin.clone());
@@ -70,15 +99,29 @@ impl Keeper {
         (entry.rejection, entry.refused) = (None, None);
         // Told after it runs: whoever hears of it finds it running.
         self.publish();
-        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
+        self.shop.watch.reloaded(
+            plugin.name(),
+            Reload::Loaded {
+                digest: plugin.digest(),
+            },
+        );
         let name = plugin.name().clone();
-        self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref())).await;
+        self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref()))
+            .await;
     }
 
     /// A file that looks unfinished gets its time before it is refused for good; what says nothing about the
     /// bytes is told and tried again.
-    fn refused(&mut self, file: &str, fingerprint: Fingerprint, digest: Option<Arc<str>>, rejection: &Rejection) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+    fn refused(
+        &mut self,
+        file: &str,
+        fingerprint: Fingerprint,
+        digest: Option<Arc<str>>,
+        rejection: &Rejection,
+    ) {
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let patience = entry.patience(self.setup.plugins.settle);
         if !self.starting && rejection.may_be_unfinished() && clock::now() < patience {
             entry.again(patience);
@@ -99,24 +142,37 @@ impl Keeper {
 
     /// Tells of a refusal. The same one is told once.
     pub(super) fn refuse(&mut self, file: &str, digest: Option<Arc<str>>, rejection: &Rejection) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let status = RejectionStatus::new(rejection, digest.as_deref(), clock::wall());
-        let told = entry
-            .rejection
-            .as_ref()
-            .is_some_and(|before| before.digest == status.digest && before.message == status.message);
-        entry.state = if entry.running.is_some() { PluginState::LastGood } else { PluginState::Rejected };
+        let told = entry.rejection.as_ref().is_some_and(|before| {
+            before.digest == status.digest && before.message == status.message
+        });
+        entry.state = if entry.running.is_some() {
+            PluginState::LastGood
+        } else {
+            PluginState::Rejected
+        };
         if told {
             return;
         }
         entry.rejection = Some(status.clone());
         let name = entry.name.clone();
         self.show();
-        self.shop.watch.reloaded(&name, Reload::Rejected { reason: status.reason, message: &status.message });
+        self.shop.watch.reloaded(
+            &name,
+            Reload::Rejected {
+                reason: status.reason,
+                message: &status.message,
+            },
+        );
     }
 
     fn restore(&mut self, file: &str) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else { return };
+        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+            return;
+        };
         // A name that another file has, or compiled code, never ran.
         if found.refused.is_some() {
             return;
@@ -127,12 +183,19 @@ impl Keeper {
     }
 
     fn restored(&mut self, file: &str, plugin: Option<Plugin>) {
-        let (Some(entry), Some(plugin)) = (self.entries.get_mut(file), plugin) else { return };
+        let (Some(entry), Some(plugin)) = (self.entries.get_mut(file), plugin) else {
+            return;
+        };
         let plugin = Arc::new(plugin);
         entry.running = Some(plugin.clone());
         entry.state = PluginState::LastGood;
         self.publish();
-        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
+        self.shop.watch.reloaded(
+            plugin.name(),
+            Reload::Loaded {
+                digest: plugin.digest(),
+            },
+        );
     }
 
     /// A plugin was set aside. If its version is new, the one before it takes its place.
@@ -159,7 +222,9 @@ impl Keeper {
     }
 
     async fn rolled_back(&mut self, file: &str, outcome: Result<Plugin, Rejection>) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         // Without an older version that runs, the failing one stays, set aside.
         let Ok(plugin) = outcome else { return };
         let plugin = Arc::new(plugin);
@@ -168,15 +233,26 @@ impl Keeper {
         entry.refused.clone_from(&digest);
         entry.state = PluginState::LastGood;
         let rejection = Rejection::RolledBack(self.setup.plugins.probation);
-        entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
+        entry.rejection = Some(RejectionStatus::new(
+            &rejection,
+            digest.as_deref(),
+            clock::wall(),
+        ));
         self.publish();
-        self.shop.watch.reloaded(plugin.name(), Reload::RolledBack { digest: plugin.digest() });
+        self.shop.watch.reloaded(
+            plugin.name(),
+            Reload::RolledBack {
+                digest: plugin.digest(),
+            },
+        );
         let name = plugin.name().clone();
         self.on_disk(move |disk| disk.roll_back(&name)).await;
     }
 
     pub(super) async fn unload(&mut self, file: &str) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let ran = entry.running.take().is_some();
         let name = entry.name.clone();
         entry.previous = None;
@@ -210,7 +286,11 @@ impl Keeper {
     async fn on_disk(&self, work: impl FnOnce(&LastGood) + Send + 'static) {
         let last_good = self.shop.last_good.clone();
         // It reports what goes wrong itself; a panic in it is a bug that must not stop the keeper.
-        let _ = self.shop.tracker.spawn_blocking(move || work(&last_good)).await;
+        let _ = self
+            .shop
+            .tracker
+            .spawn_blocking(move || work(&last_good))
+            .await;
     }
 
     /// Makes a set of what runs, and shows it if it is another than before.
@@ -219,7 +299,11 @@ impl Keeper {
         if self.starting {
             return;
         }
-        let running: Vec<Arc<Plugin>> = self.entries.values().filter_map(|entry| entry.running.clone()).collect();
+        let running: Vec<Arc<Plugin>> = self
+            .entries
+            .values()
+            .filter_map(|entry| entry.running.clone())
+            .collect();
         let denying: Vec<Arc<str>> = self
             .entries
             .values()
@@ -280,14 +364,19 @@ impl Keeper {
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
         for file in files {
-            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else { continue };
+            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file))
+            else {
+                continue;
+            };
             let Some(plugin) = entry.running.clone() else {
                 // What refused the old targets may take the new ones.
                 entry.refused = None;
                 entry.doubt();
                 continue;
             };
-            let Ok(options) = super::options_of(found, &self.setup.plugins) else { continue };
+            let Ok(options) = super::options_of(found, &self.setup.plugins) else {
+                continue;
+            };
             let digest = plugin.digest().clone();
             match Box::pin(try_out(self.shop.host, self.shop.again(&plugin, options))).await {
                 Ok(plugin) => entry.running = Some(Arc::new(plugin)),

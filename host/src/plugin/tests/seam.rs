@@ -24,7 +24,10 @@ async fn file(kind: PluginKind, on_error: OnError, watch: Arc<dyn PluginWatch>) 
         deadline: Duration::from_millis(20),
         ..PluginOptions::defaults(&Bench::new().settings)
     };
-    let bounds = Bounds { file: options.file, memory: options.memory };
+    let bounds = Bounds {
+        file: options.file,
+        memory: options.memory,
+    };
     let parts = |compiled| Parts {
         name: "mine".into(),
         file: Some("mine.wasm".into()),
@@ -37,10 +40,26 @@ async fn file(kind: PluginKind, on_error: OnError, watch: Arc<dyn PluginWatch>) 
     };
     let digest = digest(&bytes);
     let tracker = TaskTracker::new();
-    Arc::new(admit(Host::get().unwrap(), &tracker, bytes.into(), digest, None, bounds, parts).await.unwrap())
+    Arc::new(
+        admit(
+            Host::get().unwrap(),
+            &tracker,
+            bytes.into(),
+            digest,
+            None,
+            bounds,
+            parts,
+        )
+        .await
+        .unwrap(),
+    )
 }
 
-async fn set(active: Vec<Arc<Plugin>>, denying: Vec<Arc<str>>, recorder: &Arc<Recorder>) -> Arc<PluginSet> {
+async fn set(
+    active: Vec<Arc<Plugin>>,
+    denying: Vec<Arc<str>>,
+    recorder: &Arc<Recorder>,
+) -> Arc<PluginSet> {
     let options = PluginOptions {
         concurrency: 1,
         deadline: Duration::from_millis(20),
@@ -49,8 +68,17 @@ async fn set(active: Vec<Arc<Plugin>>, denying: Vec<Arc<str>>, recorder: &Arc<Re
     let (targets, watch) = (targets(2).into(), recorder.clone() as Arc<dyn PluginWatch>);
     let host = Host::get().unwrap();
     let builtin = BuiltinSettings::default();
-    let bundled =
-        Bundled::start(host, &TaskTracker::new(), &options, &targets, &builtin, &watch, None).await.unwrap();
+    let bundled = Bundled::start(
+        host,
+        &TaskTracker::new(),
+        &options,
+        &targets,
+        &builtin,
+        &watch,
+        None,
+    )
+    .await
+    .unwrap();
     Arc::new(PluginSet::new(active, bundled, targets, denying, watch))
 }
 
@@ -64,12 +92,22 @@ async fn the_bundled_policy_answers_in_the_place_of_a_plugin_that_cannot() {
     assert!(!ranked.denied);
     assert_eq!(ranked.advice.votes.len(), 1);
     assert_eq!(&*ranked.advice.votes[0].0, "weighted-router");
-    assert_eq!(ranked.by.iter().map(|plugin| &*plugin.name).collect::<Vec<_>>(), ["mine", "weighted-router"]);
+    assert_eq!(
+        ranked
+            .by
+            .iter()
+            .map(|plugin| &*plugin.name)
+            .collect::<Vec<_>>(),
+        ["mine", "weighted-router"]
+    );
     assert_eq!(recorder.count("called mine router saturated"), 1);
     for _ in 0..8 {
         policy.rank(&request(), moment(), &candidates(2)).await;
     }
-    assert!(!router.is_set_aside(), "a full house is not the plugin's fault");
+    assert!(
+        !router.is_set_aside(),
+        "a full house is not the plugin's fault"
+    );
 }
 
 #[tokio::test]
@@ -89,7 +127,9 @@ async fn a_plugin_that_is_to_deny_denies_and_nobody_answers_in_its_place() {
                 (asked.denied, asked.by.len())
             }
             PluginKind::Tagger => {
-                let asked = policy.tag(&request(), moment(), &answer(TagPhase::Head)).await;
+                let asked = policy
+                    .tag(&request(), moment(), &answer(TagPhase::Head))
+                    .await;
                 (asked.denied, asked.by.len())
             }
         };
@@ -102,8 +142,18 @@ async fn a_plugin_that_is_to_deny_denies_and_nobody_answers_in_its_place() {
 async fn a_plugin_that_is_to_deny_and_never_ran_refuses_every_request() {
     let recorder = Arc::<Recorder>::default();
     let policy = Policy::new(set(Vec::new(), vec!["strict".into()], &recorder).await, 1);
-    assert!(policy.rank(&request(), moment(), &candidates(2)).await.denied);
-    assert!(policy.rank(&request(), moment(), &candidates(1)).await.denied);
+    assert!(
+        policy
+            .rank(&request(), moment(), &candidates(2))
+            .await
+            .denied
+    );
+    assert!(
+        policy
+            .rank(&request(), moment(), &candidates(1))
+            .await
+            .denied
+    );
     assert_eq!(policy.set().denying(), [Arc::<str>::from("strict")]);
 }
 
@@ -117,10 +167,19 @@ async fn the_hosts_last_resort_answers_and_is_counted_when_even_the_bundled_poli
     }
     let policy = Policy::new(set.clone(), 1);
     let ranked = policy.rank(&request(), moment(), &candidates(2)).await;
-    assert_eq!(ranked.advice.scores, [Some(1.0), Some(0.5)], "the configured order");
+    assert_eq!(
+        ranked.advice.scores,
+        [Some(1.0), Some(0.5)],
+        "the configured order"
+    );
     let judged = policy.judge(&request(), moment(), &failure(504)).await;
-    assert_eq!((judged.advice.verdict.kind.as_str(), judged.advice.by), ("retryable_timeout", None));
-    let tagged = policy.tag(&request(), moment(), &answer(TagPhase::Head)).await;
+    assert_eq!(
+        (judged.advice.verdict.kind.as_str(), judged.advice.by),
+        ("retryable_timeout", None)
+    );
+    let tagged = policy
+        .tag(&request(), moment(), &answer(TagPhase::Head))
+        .await;
     assert_eq!((tagged.advice, tagged.denied), (Vec::new(), false));
     for kind in PluginKind::ALL {
         assert_eq!(recorder.count(&format!("last_resort {}", kind.as_str())), 1);

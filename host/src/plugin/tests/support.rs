@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice_core::facts::{
-    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts, TagPhase, TargetFacts,
+    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts,
+    TagPhase, TargetFacts,
 };
 use sluice_core::kind::Stage;
 use tempfile::TempDir;
@@ -15,7 +16,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::config;
 use crate::plugin::{
-    BuiltinSettings, CallResult, LogLine, PluginState, PluginStatus, PluginWatch, Registry, Reload, StartError,
+    BuiltinSettings, CallResult, LogLine, PluginState, PluginStatus, PluginWatch, Registry, Reload,
+    StartError,
 };
 
 /// Long enough for a busy machine; only a failing test waits for it.
@@ -36,8 +38,12 @@ pub fn variant(kind: PluginKind, mark: u8) -> Vec<u8> {
 /// Replaces a text inside by one of the same length.
 pub fn patched(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
-    let places: Vec<usize> =
-        bytes.windows(from.len()).enumerate().filter(|(_, part)| *part == from.as_bytes()).map(|(at, _)| at).collect();
+    let places: Vec<usize> = bytes
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, part)| *part == from.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
     assert!(!places.is_empty(), "`{from}` is not in it");
     for at in places {
         bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
@@ -54,7 +60,10 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { lines: Mutex::default(), news: watch::Sender::new(0) }
+        Self {
+            lines: Mutex::default(),
+            news: watch::Sender::new(0),
+        }
     }
 }
 
@@ -70,7 +79,10 @@ impl Recorder {
 
     /// Lines that begin so.
     pub fn count(&self, prefix: &str) -> usize {
-        self.lines().iter().filter(|line| line.starts_with(prefix)).count()
+        self.lines()
+            .iter()
+            .filter(|line| line.starts_with(prefix))
+            .count()
     }
 
     /// Waits for the `n`th line that begins so.
@@ -89,7 +101,11 @@ impl Recorder {
 
 impl PluginWatch for Recorder {
     fn called(&self, plugin: &str, kind: PluginKind, result: CallResult, _: Duration) {
-        self.add(format!("called {plugin} {} {}", kind.as_str(), result.as_str()));
+        self.add(format!(
+            "called {plugin} {} {}",
+            kind.as_str(),
+            result.as_str()
+        ));
     }
 
     fn reloaded(&self, plugin: &str, change: Reload<'_>) {
@@ -97,7 +113,11 @@ impl PluginWatch for Recorder {
             Reload::Rejected { reason, .. } => reason.as_str(),
             _ => "",
         };
-        self.add(format!("{} {plugin} {reason}", change.result()).trim_end().to_owned());
+        self.add(
+            format!("{} {plugin} {reason}", change.result())
+                .trim_end()
+                .to_owned(),
+        );
     }
 
     fn log_line(&self, line: &LogLine<'_>) {
@@ -190,7 +210,10 @@ impl Drop for Bench {
 /// The entry of a file.
 pub fn entry(registry: &Registry, file: &str) -> PluginStatus {
     let page = registry.status();
-    page.iter().find(|entry| entry.file.as_deref() == Some(file)).cloned().unwrap_or_else(|| panic!("{page:#?}"))
+    page.iter()
+        .find(|entry| entry.file.as_deref() == Some(file))
+        .cloned()
+        .unwrap_or_else(|| panic!("{page:#?}"))
 }
 
 /// Waits until the entry of a file is as it should be. The page has no bell of its own, so this looks at it
@@ -208,7 +231,8 @@ pub async fn until(registry: &Registry, what: &str, holds: impl Fn(&[PluginStatu
 
 pub async fn until_state(registry: &Registry, file: &str, state: PluginState) {
     let holds = |page: &[PluginStatus]| {
-        page.iter().any(|entry| entry.file.as_deref() == Some(file) && entry.state == state)
+        page.iter()
+            .any(|entry| entry.file.as_deref() == Some(file) && entry.state == state)
     };
     until(registry, &format!("{file} {state:?}"), holds).await;
 }
@@ -219,7 +243,11 @@ pub fn targets(count: u32) -> Vec<TargetFacts> {
             index,
             upstream: format!("upstream-{index}"),
             model: "model".into(),
-            places: vec![Place { route: "chat".into(), position: index, weight: 1.0 }],
+            places: vec![Place {
+                route: "chat".into(),
+                position: index,
+                weight: 1.0,
+            }],
             price_input: Some(1.0),
             price_output: Some(2.0),
             context: Some(8192),
@@ -243,7 +271,11 @@ pub fn request() -> RequestFacts {
 }
 
 pub fn moment() -> Moment {
-    Moment { attempt: 1, budget_left: Duration::from_secs(20), now_ms: 1_800_000_000_000 }
+    Moment {
+        attempt: 1,
+        budget_left: Duration::from_secs(20),
+        now_ms: 1_800_000_000_000,
+    }
 }
 
 pub fn candidates(count: u32) -> Vec<Candidate> {
