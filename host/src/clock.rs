@@ -1,15 +1,15 @@
-//! The only place that reads a clock.
+//! The only place that reads a clock. The pure core is always given the time; everything else asks here.
 //!
-//! Everything else is given the time, or asks here; the pure core is always given it.
+//! Monotonic time comes from the runtime's clock, so that tests which pause it pause everything.
 
 use std::time::{Instant, SystemTime};
 
-/// The monotonic clock. Follows the runtime's clock, so that tests can pause it.
+/// The moment everything is measured from.
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The calendar, for people and records; never for measuring.
+/// The time of day, for what is shown and for dates in headers. May jump; nothing is measured with it.
 pub fn wall() -> SystemTime {
     SystemTime::now()
 }

@@ -1,6 +1,15 @@
 //! Sluice: an LLM gateway that its operators program in WebAssembly.
 
+pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod gateway;
+pub mod generation;
+pub mod mock;
 pub mod plugin;
 pub mod policy;
+pub mod proxy;
+pub mod server;
+pub mod state;
+pub mod telemetry;
+pub mod upstream;

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `sluice` binary.
+
+fn main() -> std::process::ExitCode {
+    sluice::cli::main()
+}

@@ -1,9 +1,5 @@
 //! A plugin registry over a folder of its own, fault guests to put there, and a watch that remembers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -15,8 +11,8 @@ use sluice::plugin::{
 };
 use sluice::policy::Policy;
 use sluice_core::facts::{
-    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts,
-    TagPhase, TargetFacts,
+    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts, TagPhase,
+    TargetFacts,
 };
 use sluice_core::kind::Stage;
 use tempfile::TempDir;
@@ -29,9 +25,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes of a guest that `tests/guests/build` has built.
 pub fn guest(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("guests/target/components")
-        .join(format!("{name}.wasm"));
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/target/components").join(format!("{name}.wasm"));
     std::fs::read(&path)
         .unwrap_or_else(|error| panic!("{}: {error}; run tests/guests/build first", path.display()))
 }
@@ -45,10 +40,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self {
-            lines: Mutex::default(),
-            news: watch::Sender::new(0),
-        }
+        Self { lines: Mutex::default(), news: watch::Sender::new(0) }
     }
 }
 
@@ -63,10 +55,7 @@ impl Recorder {
     }
 
     pub fn count(&self, prefix: &str) -> usize {
-        self.lines()
-            .iter()
-            .filter(|line| line.starts_with(prefix))
-            .count()
+        self.lines().iter().filter(|line| line.starts_with(prefix)).count()
     }
 
     pub async fn wait_for(&self, prefix: &str, n: usize) {
@@ -84,11 +73,7 @@ impl Recorder {
 
 impl PluginWatch for Recorder {
     fn called(&self, plugin: &str, kind: PluginKind, result: CallResult, _: Duration) {
-        self.add(format!(
-            "called {plugin} {} {}",
-            kind.as_str(),
-            result.as_str()
-        ));
+        self.add(format!("called {plugin} {} {}", kind.as_str(), result.as_str()));
     }
 
     fn reloaded(&self, plugin: &str, change: Reload<'_>) {
@@ -96,23 +81,12 @@ impl PluginWatch for Recorder {
             Reload::Rejected { reason, .. } => reason.as_str(),
             _ => "",
         };
-        self.add(
-            format!("{} {plugin} {reason}", change.result())
-                .trim_end()
-                .to_owned(),
-        );
+        self.add(format!("{} {plugin} {reason}", change.result()).trim_end().to_owned());
     }
 
     fn log_line(&self, line: &LogLine<'_>) {
-        assert!(
-            line.text.len() <= 1024 && !line.text.contains(['\r', '\n']),
-            "{:?}",
-            line.text
-        );
-        self.add(format!(
-            "log {} {:?} {}",
-            line.plugin, line.source, line.text
-        ));
+        assert!(line.text.len() <= 1024 && !line.text.contains(['\r', '\n']), "{:?}", line.text);
+        self.add(format!("log {} {:?} {}", line.plugin, line.source, line.text));
     }
 
     fn set_aside(&self, plugin: &str, pause: Duration) {
@@ -223,11 +197,7 @@ pub fn targets() -> Vec<TargetFacts> {
             index,
             upstream: format!("up{index}"),
             model: "m".into(),
-            places: vec![Place {
-                route: "chat".into(),
-                position: index,
-                weight: 1.0,
-            }],
+            places: vec![Place { route: "chat".into(), position: index, weight: 1.0 }],
             price_input: None,
             price_output: None,
             context: None,
@@ -253,11 +223,7 @@ pub fn request(headers: &[&str]) -> RequestFacts {
 }
 
 pub fn moment() -> Moment {
-    Moment {
-        attempt: 1,
-        budget_left: Duration::from_secs(20),
-        now_ms: 1_800_000_000_000,
-    }
+    Moment { attempt: 1, budget_left: Duration::from_secs(20), now_ms: 1_800_000_000_000 }
 }
 
 pub fn candidates() -> Vec<Candidate> {

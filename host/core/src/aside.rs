@@ -37,14 +37,8 @@ pub enum Change {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Running {
-        failures: u32,
-        since: Option<Instant>,
-    },
-    Aside {
-        until: Instant,
-        trial: bool,
-    },
+    Running { failures: u32, since: Option<Instant> },
+    Aside { until: Instant, trial: bool },
 }
 
 /// The set-aside state of one plugin.
@@ -56,13 +50,7 @@ pub struct Aside {
 
 impl Default for Aside {
     fn default() -> Self {
-        Self {
-            state: State::Running {
-                failures: 0,
-                since: None,
-            },
-            pause: Duration::ZERO,
-        }
+        Self { state: State::Running { failures: 0, since: None }, pause: Duration::ZERO }
     }
 }
 
@@ -95,10 +83,7 @@ impl Aside {
                 self.set_aside(if calm { PAUSE } else { self.pause * 2 }, now)
             }
             State::Aside { .. } if trial && ok => {
-                self.state = State::Running {
-                    failures: 0,
-                    since: Some(now),
-                };
+                self.state = State::Running { failures: 0, since: Some(now) };
                 Change::Recovered
             }
             State::Aside { .. } if trial => self.set_aside(self.pause * 2, now),
@@ -121,10 +106,7 @@ impl Aside {
 
     fn set_aside(&mut self, pause: Duration, now: Instant) -> Change {
         self.pause = pause.clamp(PAUSE, PAUSE_MAX);
-        self.state = State::Aside {
-            until: now + self.pause,
-            trial: false,
-        };
+        self.state = State::Aside { until: now + self.pause, trial: false };
         Change::SetAside(self.pause)
     }
 }
@@ -157,10 +139,7 @@ mod tests {
         let now = Instant::now();
         let mut aside = Aside::default();
         failing(&mut aside, FAILURES, now);
-        assert_eq!(
-            aside.admit(now + PAUSE - Duration::from_nanos(1)),
-            Admit::SetAside
-        );
+        assert_eq!(aside.admit(now + PAUSE - Duration::from_nanos(1)), Admit::SetAside);
         assert_eq!(aside.admit(now + PAUSE), Admit::Trial);
         assert_eq!(aside.admit(now + PAUSE), Admit::SetAside);
         aside.give_back();
@@ -195,10 +174,7 @@ mod tests {
         now += PAUSE;
         aside.admit(now);
         aside.settle(true, true, now);
-        assert_eq!(
-            failing(&mut aside, FAILURES, now),
-            Change::SetAside(PAUSE * 2)
-        );
+        assert_eq!(failing(&mut aside, FAILURES, now), Change::SetAside(PAUSE * 2));
         now += PAUSE * 2;
         aside.admit(now);
         aside.settle(true, true, now);

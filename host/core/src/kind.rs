@@ -25,7 +25,6 @@ macro_rules! spelled {
         }
     };
 }
-pub(crate) use spelled;
 
 spelled! {
     /// What a failed attempt was.

@@ -5,6 +5,19 @@
 #![deny(missing_docs)]
 
 pub mod aside;
+pub mod breaker;
+pub mod budget;
+pub mod clean;
+pub mod decide;
 pub mod facts;
+pub mod gate;
 pub mod kind;
+pub mod latency;
+pub mod lens;
+pub mod plan;
+pub mod retry_after;
+pub mod retry_budget;
+pub mod sse;
+pub mod stream;
 pub mod verdict;
+pub mod window;

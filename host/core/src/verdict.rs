@@ -1,5 +1,5 @@
 //! What a failure means: the advice of a classifier, in the host's own types. Whether the advice can be
-//! followed is decided in `decide`.
+//! followed is decided in [`crate::decide`].
 
 use std::time::Duration;
 

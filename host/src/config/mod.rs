@@ -1,6 +1,83 @@
 //! From a YAML file to a [`Config`]: parse with positions, check everything in one run, say where each
 //! mistake is. Start-up, `sluice check` and reloads all come through [`load`].
+//!
+//! The way of a file: `source` (bytes to text) → `tree` (text to values with positions) → `top` and its
+//! neighbours (values to [`Config`]), each of which reads through `field`, where wrong types, ranges and
+//! unknown keys become findings. Nothing here stops at the first mistake but a syntax error, behind
+//! which no value has a certain place. No message ever holds a value of the file: it may be a secret.
 
 mod checked;
+mod field;
+mod finding;
+mod headers;
+mod later;
+mod reference;
+mod route;
+mod source;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod top;
+mod tree;
+mod units;
+mod upstream;
+
+use std::path::Path;
 
 pub use checked::*;
+pub use finding::{ConfigErrors, ErrorClass, Finding};
+
+/// What a variable of the environment holds; none when it is not set.
+pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// A configuration that may run, and what its operator should still know.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Nothing that stops it; sorted by place.
+    pub warnings: Vec<Finding>,
+}
+
+/// Reads and checks `path` with the environment of the process.
+///
+/// # Errors
+/// Every mistake of the file, or why it could not be read.
+pub fn load(path: &Path) -> Result<Loaded, ConfigErrors> {
+    load_with(path, &|name| std::env::var(name).ok())
+}
+
+/// [`load`] with an environment of the caller's.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(path: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErrors> {
+    let text = source::read(path)?;
+    parse(&text, path, env)
+}
+
+/// Checks `text` as the content of `file`, which names it in messages and whose folder relative paths
+/// start at. Files that the text refers to (secrets, roots) are read.
+///
+/// # Errors
+/// Every mistake of the text.
+pub fn parse(text: &str, file: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErrors> {
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        return Err(ConfigErrors::one(
+            file,
+            ErrorClass::Read,
+            Finding::of_file("is empty"),
+        ));
+    }
+    let tree = tree::parse(text)
+        .map_err(|finding| ConfigErrors::one(file, ErrorClass::Syntax, finding))?;
+    let dir = file.parent().unwrap_or(Path::new(""));
+    let cx = field::Cx::new(dir, env, tree.findings);
+    let config = top::read(&cx, file, &tree.root);
+    let (findings, warnings) = cx.into_findings();
+    if findings.is_empty() {
+        Ok(Loaded { config, warnings })
+    } else {
+        Err(ConfigErrors::new(file, ErrorClass::Invalid, findings))
+    }
+}

@@ -31,10 +31,7 @@ pub async fn admit(
     if let Some(pin) = pin
         && !pin.eq_ignore_ascii_case(&digest)
     {
-        return Err(Rejection::Digest {
-            expected: pin.to_owned(),
-            found: digest.to_string(),
-        });
+        return Err(Rejection::Digest { expected: pin.to_owned(), found: digest.to_string() });
     }
     let compiled = prepare(host, tracker, bytes, digest, bounds).await?;
     try_out(host, parts(compiled)).await
@@ -60,13 +57,7 @@ pub async fn try_out(host: &'static Host, parts: Parts) -> Result<Plugin, Reject
         live: Arc::default(),
     };
     let (mut instance, _) = Instance::new(&spec).await?;
-    probe(
-        &mut instance,
-        &parts.compiled.kinds,
-        &parts.targets,
-        parts.options.deadline,
-    )
-    .await?;
+    probe(&mut instance, &parts.compiled.kinds, &parts.targets, parts.options.deadline).await?;
     drop(instance);
     Ok(Plugin::start(host, parts).await?)
 }

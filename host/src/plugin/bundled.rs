@@ -29,11 +29,7 @@ pub struct BuiltinSettings {
 impl Default for BuiltinSettings {
     fn default() -> Self {
         let none = || "{}".to_owned();
-        Self {
-            router_json: none(),
-            classifier_json: none(),
-            tagger_json: none(),
-        }
+        Self { router_json: none(), classifier_json: none(), tagger_json: none() }
     }
 }
 
@@ -50,18 +46,16 @@ impl BuiltinSettings {
 /// Name and bytes of the bundled plugin of a kind.
 pub const fn source(kind: PluginKind) -> (&'static str, &'static [u8]) {
     match kind {
-        PluginKind::Router => (
-            "weighted-router",
-            include_bytes!("../../../plugins/weighted-router/weighted-router.wasm"),
-        ),
+        PluginKind::Router => {
+            ("weighted-router", include_bytes!("../../../plugins/weighted-router/weighted-router.wasm"))
+        }
         PluginKind::Classifier => (
             "standard-classifier",
             include_bytes!("../../../plugins/standard-classifier/standard-classifier.wasm"),
         ),
-        PluginKind::Tagger => (
-            "standard-tagger",
-            include_bytes!("../../../plugins/standard-tagger/standard-tagger.wasm"),
-        ),
+        PluginKind::Tagger => {
+            ("standard-tagger", include_bytes!("../../../plugins/standard-tagger/standard-tagger.wasm"))
+        }
     }
 }
 
@@ -103,10 +97,7 @@ impl Bundled {
         let mut started = Vec::with_capacity(PluginKind::ALL.len());
         for kind in PluginKind::ALL {
             let (name, bytes) = source(kind);
-            let options = PluginOptions {
-                settings_json: settings.of(kind).to_owned(),
-                ..defaults.clone()
-            };
+            let options = PluginOptions { settings_json: settings.of(kind).to_owned(), ..defaults.clone() };
             let parts = |compiled| Parts {
                 name: name.into(),
                 file: None,
@@ -114,40 +105,20 @@ impl Bundled {
                 options: Arc::new(options),
                 targets: targets.clone(),
                 watch: watch.clone(),
-                history: before
-                    .map_or_else(History::new, |before| before.of(kind).history().clone()),
+                history: before.map_or_else(History::new, |before| before.of(kind).history().clone()),
                 trouble: Arc::new(Notify::new()),
             };
             // Its bytes and needs are ours, not the operator's, so only what a call may take is theirs to set.
-            let bounds = Bounds {
-                file: u64::MAX,
-                memory: defaults.memory,
-            };
-            let admitted = admit(
-                host,
-                tracker,
-                bytes.into(),
-                digest(bytes),
-                None,
-                bounds,
-                parts,
-            )
-            .await;
+            let bounds = Bounds { file: u64::MAX, memory: defaults.memory };
+            let admitted = admit(host, tracker, bytes.into(), digest(bytes), None, bounds, parts).await;
             let plugin = admitted.map_err(|rejection| BundledError { name, rejection })?;
             keep(kind, plugin.compiled());
             started.push(Arc::new(plugin));
         }
         let mut started = started.into_iter();
         match (started.next(), started.next(), started.next()) {
-            (Some(router), Some(classifier), Some(tagger)) => Ok(Self {
-                router,
-                classifier,
-                tagger,
-            }),
-            _ => Err(BundledError {
-                name: "bundled",
-                rejection: Rejection::Empty,
-            }),
+            (Some(router), Some(classifier), Some(tagger)) => Ok(Self { router, classifier, tagger }),
+            _ => Err(BundledError { name: "bundled", rejection: Rejection::Empty }),
         }
     }
 

@@ -1,8 +1,6 @@
 //! What a call asks, what it answers, and every way it can fail. Told apart by type, never by text.
 
-use sluice_core::facts::{
-    AnswerFacts, Candidate, FailureFacts, Moment, PluginKind, RequestFacts, Tag, Vote,
-};
+use sluice_core::facts::{AnswerFacts, Candidate, FailureFacts, Moment, PluginKind, RequestFacts, Tag, Vote};
 use sluice_core::verdict::Verdict;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 
@@ -104,10 +102,7 @@ impl CallError {
 
 /// An error chain in one line, bounded.
 pub fn brief(error: &wasmtime::Error) -> String {
-    let mut text: String = format!("{error:#}")
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let mut text: String = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
     truncate(&mut text, 1024);
     text
 }
@@ -173,9 +168,6 @@ impl CallResult {
 
     /// Whether it speaks against the plugin. A full house is not the plugin's fault.
     pub const fn is_failure(self) -> bool {
-        matches!(
-            self,
-            Self::Trap | Self::Timeout | Self::Memory | Self::Stack | Self::Invalid
-        )
+        matches!(self, Self::Trap | Self::Timeout | Self::Memory | Self::Stack | Self::Invalid)
     }
 }

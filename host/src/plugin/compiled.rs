@@ -80,10 +80,7 @@ pub async fn prepare(
 ) -> Result<Arc<Compiled>, Rejection> {
     static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 
-    let permit = ONE_AT_A_TIME
-        .acquire()
-        .await
-        .map_err(|closed| Rejection::Compile(closed.to_string()))?;
+    let permit = ONE_AT_A_TIME.acquire().await.map_err(|closed| Rejection::Compile(closed.to_string()))?;
     let work = tracker.spawn_blocking(move || {
         let _permit = permit;
         if let Some(found) = cached(&digest) {
@@ -98,28 +95,20 @@ pub async fn prepare(
     }
 }
 
-fn compile(
-    host: &Host,
-    bytes: &[u8],
-    digest: Arc<str>,
-    bounds: Bounds,
-) -> Result<Arc<Compiled>, Rejection> {
+fn compile(host: &Host, bytes: &[u8], digest: Arc<str>, bounds: Bounds) -> Result<Arc<Compiled>, Rejection> {
     let found = inspect::inspect(bytes, bounds.file)?;
     found.needs.within(bounds.memory)?;
     let began = clock::now();
-    let component = Component::from_binary(&host.engine, bytes)
-        .map_err(|error| Rejection::Compile(brief(&error)))?;
+    let component =
+        Component::from_binary(&host.engine, bytes).map_err(|error| Rejection::Compile(brief(&error)))?;
     let took = clock::now().duration_since(began);
     instantiable(&component)?;
-    let pre = host
-        .linker
-        .instantiate_pre(&component)
-        .map_err(|error| Rejection::ImportShape(brief(&error)))?;
-    let exports =
-        Exports::find(found.contract, &pre, &found.kinds).map_err(|error| Rejection::Shape {
-            version: found.contract.version().to_owned(),
-            message: brief(&error),
-        })?;
+    let pre =
+        host.linker.instantiate_pre(&component).map_err(|error| Rejection::ImportShape(brief(&error)))?;
+    let exports = Exports::find(found.contract, &pre, &found.kinds).map_err(|error| Rejection::Shape {
+        version: found.contract.version().to_owned(),
+        message: brief(&error),
+    })?;
     log_compiled(&digest, bytes.len(), &component, took);
     let compiled = Arc::new(Compiled {
         digest,
@@ -143,11 +132,7 @@ fn instantiable(component: &Component) -> Result<(), Rejection> {
         return Err(too_much("memories", needs.num_memories.to_string(), 1));
     }
     if needs.num_tables > TABLES_MAX {
-        return Err(too_much(
-            "tables",
-            needs.num_tables.to_string(),
-            TABLES_MAX.into(),
-        ));
+        return Err(too_much("tables", needs.num_tables.to_string(), TABLES_MAX.into()));
     }
     Ok(())
 }
@@ -163,10 +148,7 @@ static CACHE: Mutex<Vec<Weak<Compiled>>> = Mutex::new(Vec::new());
 
 fn cached(digest: &str) -> Option<Arc<Compiled>> {
     let cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    cache
-        .iter()
-        .filter_map(Weak::upgrade)
-        .find(|compiled| *compiled.digest == *digest)
+    cache.iter().filter_map(Weak::upgrade).find(|compiled| *compiled.digest == *digest)
 }
 
 fn keep(compiled: &Arc<Compiled>) {

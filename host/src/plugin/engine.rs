@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use wasmtime::component::Linker;
 use wasmtime::{
-    Config, Engine, InstanceAllocationStrategy, Module, ModuleVersionStrategy,
-    PoolingAllocationConfig, Store, Trap,
+    Config, Engine, InstanceAllocationStrategy, Module, ModuleVersionStrategy, PoolingAllocationConfig,
+    Store, Trap,
 };
 
 use super::contract;
@@ -79,20 +79,14 @@ impl Host {
             Ok(engine) => engine,
             Err(error) => {
                 tracing::warn!(%error, "no address space for a pool of plugin instances; each is allocated on its own");
-                Engine::new(&config(None))
-                    .map_err(|error| EngineError::Config(format!("{error:#}")))?
+                Engine::new(&config(None)).map_err(|error| EngineError::Config(format!("{error:#}")))?
             }
         };
-        let ticker =
-            Ticker::start(&engine).map_err(|error| EngineError::Thread(error.to_string()))?;
+        let ticker = Ticker::start(&engine).map_err(|error| EngineError::Thread(error.to_string()))?;
         self_test(&engine, &ticker, SELF_TEST)?;
         let mut linker = Linker::new(&engine);
         contract::link(&mut linker).map_err(|error| EngineError::Link(format!("{error:#}")))?;
-        Ok(Self {
-            engine,
-            ticker,
-            linker,
-        })
+        Ok(Self { engine, ticker, linker })
     }
 }
 
@@ -149,8 +143,8 @@ fn config(pool: Option<PoolingAllocationConfig>) -> Config {
 /// tick is found out and not waited for.
 fn self_test(engine: &Engine, ticker: &Ticker, limit: Duration) -> Result<(), EngineError> {
     let failed = |text: String| EngineError::SelfTest(text);
-    let module = Module::new(engine, LOOP)
-        .map_err(|error| failed(format!("it does not compile: {error:#}")))?;
+    let module =
+        Module::new(engine, LOOP).map_err(|error| failed(format!("it does not compile: {error:#}")))?;
     let (done, wait) = mpsc::sync_channel(1);
     let (engine_of_probe, ticker) = (engine.clone(), ticker.clone());
     std::thread::Builder::new()
@@ -177,11 +171,8 @@ fn run_loop(engine: &Engine, module: &Module) -> Result<(), String> {
     let mut store = Store::new(engine, ());
     store.set_epoch_deadline(2);
     store.epoch_deadline_trap();
-    let instance =
-        wasmtime::Instance::new(&mut store, module, &[]).map_err(|error| format!("{error:#}"))?;
-    let looping = instance
-        .get_typed_func::<(), ()>(&mut store, "f")
-        .map_err(|error| format!("{error:#}"))?;
+    let instance = wasmtime::Instance::new(&mut store, module, &[]).map_err(|error| format!("{error:#}"))?;
+    let looping = instance.get_typed_func::<(), ()>(&mut store, "f").map_err(|error| format!("{error:#}"))?;
     match looping.call(&mut store, ()) {
         Err(error) if error.downcast_ref::<Trap>() == Some(&Trap::Interrupt) => Ok(()),
         Err(error) => Err(format!("it ended with: {error:#}")),
@@ -206,15 +197,8 @@ mod tests {
         let engine = Engine::new(&config(None)).unwrap();
         let other = Engine::new(&config(None)).unwrap();
         let ticker_of_another_engine = Ticker::start(&other).unwrap();
-        let verdict = self_test(
-            &engine,
-            &ticker_of_another_engine,
-            Duration::from_millis(50),
-        );
-        assert!(
-            matches!(verdict, Err(EngineError::SelfTest(_))),
-            "nobody ticks this engine: {verdict:?}"
-        );
+        let verdict = self_test(&engine, &ticker_of_another_engine, Duration::from_millis(50));
+        assert!(matches!(verdict, Err(EngineError::SelfTest(_))), "nobody ticks this engine: {verdict:?}");
     }
 
     #[test]
@@ -223,16 +207,9 @@ mod tests {
         let ticker = Ticker::start(&engine).unwrap();
         let began = std::time::Instant::now();
         while !ticker.is_parked() {
-            assert!(
-                began.elapsed() < Duration::from_secs(10),
-                "still ticking without a call"
-            );
+            assert!(began.elapsed() < Duration::from_secs(10), "still ticking without a call");
             std::thread::yield_now();
         }
-        assert_eq!(
-            self_test(&engine, &ticker, SELF_TEST),
-            Ok(()),
-            "a parked ticker must wake up"
-        );
+        assert_eq!(self_test(&engine, &ticker, SELF_TEST), Ok(()), "a parked ticker must wake up");
     }
 }

@@ -86,8 +86,7 @@ impl Entry {
 
     /// When to read it; none: nothing about it is new, or a job is at it already.
     pub fn due(&self, settle: Duration) -> Option<Instant> {
-        if self.working || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen)
-        {
+        if self.working || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen) {
             return None;
         }
         let settled = self.quiet_since + settle;
@@ -141,13 +140,9 @@ impl Entry {
     pub fn status(&self) -> PluginStatus {
         match &self.running {
             Some(plugin) => PluginStatus::running(plugin, self.state, self.rejection.clone()),
-            None => PluginStatus::idle(
-                &self.name,
-                &self.file,
-                self.state,
-                &self.options,
-                self.rejection.clone(),
-            ),
+            None => {
+                PluginStatus::idle(&self.name, &self.file, self.state, &self.options, self.rejection.clone())
+            }
         }
     }
 }

@@ -21,13 +21,7 @@ impl Events {
     /// Watches nothing before [`Events::arm`].
     pub fn new(dir: &Path, bell: Arc<Notify>) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        Self {
-            dir,
-            bell,
-            watcher: None,
-            armed: None,
-            said: false,
-        }
+        Self { dir, bell, watcher: None, armed: None, said: false }
     }
 
     /// Watches the folder that is there now, or, while there is none, only the one it would lie in.
@@ -73,13 +67,12 @@ impl Events {
 
 /// Reading is no change, and neighbours of the folder are none of its business.
 fn concerns(event: &Event, dir: &Path) -> bool {
-    let read_only = matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write));
+    let read_only =
+        matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write));
     if read_only {
         return false;
     }
-    event.need_rescan()
-        || event.paths.is_empty()
-        || event.paths.iter().any(|path| path.starts_with(dir))
+    event.need_rescan() || event.paths.is_empty() || event.paths.iter().any(|path| path.starts_with(dir))
 }
 
 #[cfg(test)]
@@ -96,20 +89,8 @@ mod tests {
             (event(create, "/etc/plugins.d/a.wasm"), true),
             (event(create, "/etc/plugins.d"), true),
             (event(create, "/etc/other"), false),
-            (
-                event(
-                    EventKind::Access(AccessKind::Open(AccessMode::Any)),
-                    "/etc/plugins.d/a.wasm",
-                ),
-                false,
-            ),
-            (
-                event(
-                    EventKind::Access(AccessKind::Close(AccessMode::Write)),
-                    "/etc/plugins.d/a.wasm",
-                ),
-                true,
-            ),
+            (event(EventKind::Access(AccessKind::Open(AccessMode::Any)), "/etc/plugins.d/a.wasm"), false),
+            (event(EventKind::Access(AccessKind::Close(AccessMode::Write)), "/etc/plugins.d/a.wasm"), true),
             (Event::new(EventKind::Other).set_flag(Flag::Rescan), true),
         ] {
             assert_eq!(concerns(&event, dir), concern, "{event:?}");

@@ -113,11 +113,7 @@ pub fn scan(dir: &Path) -> io::Result<Scan> {
         let found = found(dir, &file, &files);
         files.push(found);
     }
-    Ok(Scan {
-        identity,
-        files,
-        left_out,
-    })
+    Ok(Scan { identity, files, left_out })
 }
 
 /// The ending of a plugin file: `wasm`, or `cwasm`, which is listed only to be refused.
@@ -131,15 +127,8 @@ fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
     let (stem, ending) = file.rsplit_once('.').unwrap_or((file, ""));
     let path = dir.join(file);
     let sidecar = dir.join(format!("{stem}.yaml"));
-    let signature = |path: &Path| {
-        fs::metadata(path)
-            .ok()
-            .map(|metadata| Signature::of(&metadata))
-    };
-    let fingerprint = Fingerprint {
-        file: signature(&path),
-        sidecar: signature(&sidecar),
-    };
+    let signature = |path: &Path| fs::metadata(path).ok().map(|metadata| Signature::of(&metadata));
+    let fingerprint = Fingerprint { file: signature(&path), sidecar: signature(&sidecar) };
     let refused = if ending.eq_ignore_ascii_case("cwasm") {
         Some(Rejection::Precompiled)
     } else {
@@ -156,18 +145,14 @@ fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
 }
 
 fn name_refused(stem: &str, file: &str, before: &[Found]) -> Option<Rejection> {
-    let fits = stem.len() <= 64
-        && stem
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let fits =
+        stem.len() <= 64 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !fits {
         return Some(Rejection::NameConflict(
             "expected a file name of 1 to 64 of A-Z a-z 0-9 . _ - before the ending".into(),
         ));
     }
-    let other = before
-        .iter()
-        .find(|other| *other.name == *stem && other.refused.is_none())?;
+    let other = before.iter().find(|other| *other.name == *stem && other.refused.is_none())?;
     Some(Rejection::NameConflict(format!(
         "`{}` already has the name `{stem}`, so `{file}` cannot",
         other.file
@@ -182,25 +167,18 @@ pub fn read(found: &Found, max: u64) -> Result<Vec<u8>, NotRead> {
     let refuse = |error: &io::Error| NotRead::Refused(Rejection::Read(error.to_string()));
     let metadata = fs::metadata(&found.path).map_err(|error| refuse(&error))?;
     if !metadata.is_file() {
-        return Err(NotRead::Refused(Rejection::Read(
-            "it is not a regular file".into(),
-        )));
+        return Err(NotRead::Refused(Rejection::Read("it is not a regular file".into())));
     }
     let before = Signature::of(&metadata);
     if Some(&before) != found.fingerprint.file.as_ref() {
         return Err(NotRead::Changed);
     }
     if before.size > max {
-        return Err(NotRead::Refused(Rejection::TooLarge {
-            size: before.size,
-            max,
-        }));
+        return Err(NotRead::Refused(Rejection::TooLarge { size: before.size, max }));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
     let file = File::open(&found.path).map_err(|error| refuse(&error))?;
-    file.take(max.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|error| refuse(&error))?;
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| refuse(&error))?;
     let after = fs::metadata(&found.path).map_err(|error| refuse(&error))?;
     if Signature::of(&after) != before || u64::try_from(bytes.len()).ok() != Some(before.size) {
         return Err(NotRead::Changed);

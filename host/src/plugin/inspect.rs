@@ -60,20 +60,12 @@ impl Needs {
     pub fn within(&self, memory: u64) -> Result<(), Rejection> {
         let checks: [(&'static str, u64, u64); 4] = [
             ("memories", self.memories.into(), 1),
-            (
-                "initial memory in bytes",
-                self.memory,
-                memory.min(MEMORY_MAX),
-            ),
+            ("initial memory in bytes", self.memory, memory.min(MEMORY_MAX)),
             ("tables", self.tables.into(), TABLES_MAX.into()),
             ("elements of a table", self.elements, TABLE_ELEMENTS_MAX),
         ];
         match checks.into_iter().find(|(_, found, max)| found > max) {
-            Some((what, found, max)) => Err(Rejection::Resources {
-                what,
-                found: found.to_string(),
-                max,
-            }),
+            Some((what, found, max)) => Err(Rejection::Resources { what, found: found.to_string(), max }),
             None => Ok(()),
         }
     }
@@ -89,29 +81,19 @@ pub fn inspect(bytes: &[u8], max: u64) -> Result<Inspected, Rejection> {
         return Err(Rejection::TooLarge { size, max });
     }
     magic(bytes)?;
-    Validator::new_with_features(features())
-        .validate_all(bytes)
-        .map_err(|error| invalid(&error))?;
+    Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(&error))?;
     let names = names(bytes)?;
     // What it wants of the contract itself is judged once its version is known: a plugin of a newer contract
     // is told so, and not that the log does not exist.
     let refuse = |of_contract: bool| {
-        let mut imports = names
-            .imports
-            .iter()
-            .filter(|name| name.starts_with("sluice:policy/") == of_contract);
-        imports
-            .find(|name| !allowed(name))
-            .map_or(Ok(()), |name| Err(Rejection::Import(name.clone())))
+        let mut imports =
+            names.imports.iter().filter(|name| name.starts_with("sluice:policy/") == of_contract);
+        imports.find(|name| !allowed(name)).map_or(Ok(()), |name| Err(Rejection::Import(name.clone())))
     };
     refuse(false)?;
     let (contract, kinds) = contract(&names.exports)?;
     refuse(true)?;
-    Ok(Inspected {
-        contract,
-        kinds,
-        needs: names.needs,
-    })
+    Ok(Inspected { contract, kinds, needs: names.needs })
 }
 
 fn magic(bytes: &[u8]) -> Result<(), Rejection> {
@@ -127,11 +109,7 @@ fn magic(bytes: &[u8]) -> Result<(), Rejection> {
     if Parser::is_core_wasm(bytes) {
         return Err(Rejection::CoreModule);
     }
-    let start: Vec<String> = bytes
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let start: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Err(Rejection::Magic(start.join(" ")))
 }
 
@@ -160,39 +138,23 @@ fn names(bytes: &[u8]) -> Result<Names, Rejection> {
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|error| invalid(&error))? {
-            Payload::Version {
-                encoding: Encoding::Component | Encoding::Module,
-                ..
-            } => depth += 1,
+            Payload::Version { encoding: Encoding::Component | Encoding::Module, .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section {
-                    names.imports.push(
-                        import
-                            .map_err(|error| invalid(&error))?
-                            .name
-                            .name
-                            .to_owned(),
-                    );
+                    names.imports.push(import.map_err(|error| invalid(&error))?.name.name.to_owned());
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section {
-                    names.exports.push(
-                        export
-                            .map_err(|error| invalid(&error))?
-                            .name
-                            .name
-                            .to_owned(),
-                    );
+                    names.exports.push(export.map_err(|error| invalid(&error))?.name.name.to_owned());
                 }
             }
             Payload::MemorySection(section) => {
                 for memory in section {
                     let memory = memory.map_err(|error| invalid(&error))?;
                     names.needs.memories += 1;
-                    names.needs.memory =
-                        names.needs.memory.max(memory.initial.saturating_mul(PAGE));
+                    names.needs.memory = names.needs.memory.max(memory.initial.saturating_mul(PAGE));
                 }
             }
             Payload::TableSection(section) => {
@@ -220,9 +182,7 @@ fn allowed(import: &str) -> bool {
         "sluice:policy/log" | "sluice:policy/types" => Contract::of_version(version).is_some(),
         _ => {
             WASI.contains(&interface)
-                && version
-                    .strip_prefix("0.2.")
-                    .is_some_and(|patch| patch.parse::<u32>().is_ok())
+                && version.strip_prefix("0.2.").is_some_and(|patch| patch.parse::<u32>().is_ok())
         }
     }
 }
@@ -233,39 +193,22 @@ fn contract(exports: &[String]) -> Result<(Contract, Vec<PluginKind>), Rejection
     let of_policy: Vec<(&str, &str)> = exports
         .iter()
         .map(|export| versioned(export))
-        .filter_map(|(interface, version)| {
-            Some((interface.strip_prefix("sluice:policy/")?, version))
-        })
+        .filter_map(|(interface, version)| Some((interface.strip_prefix("sluice:policy/")?, version)))
         .collect();
-    let Some((_, version)) = of_policy
-        .iter()
-        .find(|(interface, _)| *interface == "plugin")
-        .or(of_policy.first())
+    let Some((_, version)) =
+        of_policy.iter().find(|(interface, _)| *interface == "plugin").or(of_policy.first())
     else {
-        return Err(Rejection::NoContract {
-            accepted: accepted(),
-        });
+        return Err(Rejection::NoContract { accepted: accepted() });
     };
     let Some(contract) = Contract::of_version(version) else {
-        return Err(Rejection::Version {
-            found: (*version).to_owned(),
-            accepted: accepted(),
-        });
+        return Err(Rejection::Version { found: (*version).to_owned(), accepted: accepted() });
     };
     let has = |name: &str| of_policy.contains(&(name, *version));
-    let kinds: Vec<PluginKind> = PluginKind::ALL
-        .into_iter()
-        .filter(|kind| has(kind.as_str()))
-        .collect();
+    let kinds: Vec<PluginKind> = PluginKind::ALL.into_iter().filter(|kind| has(kind.as_str())).collect();
     if !has("plugin") || kinds.is_empty() {
-        let found: Vec<String> = of_policy
-            .iter()
-            .map(|(interface, version)| format!("{interface}@{version}"))
-            .collect();
-        return Err(Rejection::Exports {
-            found: found.join(", "),
-            version: contract.version().to_owned(),
-        });
+        let found: Vec<String> =
+            of_policy.iter().map(|(interface, version)| format!("{interface}@{version}")).collect();
+        return Err(Rejection::Exports { found: found.join(", "), version: contract.version().to_owned() });
     }
     Ok((contract, kinds))
 }

@@ -91,9 +91,9 @@ pub enum NoInstance {
 impl From<NoInstance> for CallError {
     fn from(none: NoInstance) -> Self {
         match none {
-            NoInstance::Instantiate(error)
-            | NoInstance::Describe(error)
-            | NoInstance::Configure(error) => error,
+            NoInstance::Instantiate(error) | NoInstance::Describe(error) | NoInstance::Configure(error) => {
+                error
+            }
             NoInstance::Refused(words) => Self::Configure(words),
             NoInstance::Shape { message, .. } => Self::Invalid(message),
         }
@@ -104,18 +104,9 @@ impl From<NoInstance> for Rejection {
     fn from(none: NoInstance) -> Self {
         match none {
             NoInstance::Instantiate(error) => Self::Instantiate(error),
-            NoInstance::Shape { version, message } => Self::Shape {
-                version: version.to_owned(),
-                message,
-            },
-            NoInstance::Describe(error) => Self::ConfigureCall {
-                call: "describe",
-                error,
-            },
-            NoInstance::Configure(error) => Self::ConfigureCall {
-                call: "configure",
-                error,
-            },
+            NoInstance::Shape { version, message } => Self::Shape { version: version.to_owned(), message },
+            NoInstance::Describe(error) => Self::ConfigureCall { call: "describe", error },
+            NoInstance::Configure(error) => Self::ConfigureCall { call: "configure", error },
             NoInstance::Refused(words) => Self::Configure(words),
         }
     }
@@ -137,10 +128,7 @@ impl Instance {
     pub async fn new(spec: &Spec) -> Result<(Self, Description), NoInstance> {
         let deadline = spec.options.deadline.max(START_DEADLINE);
         let now = clock::now();
-        let mut store = Store::new(
-            &spec.host.engine,
-            State::new(spec.voice.clone(), spec.options.memory),
-        );
+        let mut store = Store::new(&spec.host.engine, State::new(spec.voice.clone(), spec.options.memory));
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         store.set_max_component_handles(HANDLES_MAX);
@@ -150,16 +138,13 @@ impl Instance {
         let (pre, exports) = (&spec.compiled.pre, &spec.compiled.exports);
         let made = guarded(spec.host, deadline, pre.instantiate_async(&mut store)).await;
         let instance = made.map_err(|ended| NoInstance::Instantiate(end(ended, &mut store)))?;
-        let guest = exports
-            .load(&mut store, &instance)
-            .map_err(|error| NoInstance::Shape {
-                version: spec.compiled.contract.version(),
-                message: brief(&error),
-            })?;
+        let guest = exports.load(&mut store, &instance).map_err(|error| NoInstance::Shape {
+            version: spec.compiled.contract.version(),
+            message: brief(&error),
+        })?;
 
         let described = guarded(spec.host, deadline, guest.describe(&mut store)).await;
-        let mut description =
-            described.map_err(|ended| NoInstance::Describe(end(ended, &mut store)))?;
+        let mut description = described.map_err(|ended| NoInstance::Describe(end(ended, &mut store)))?;
         truncate(&mut description.name, DESCRIPTION_MAX);
         truncate(&mut description.version, DESCRIPTION_MAX);
 
@@ -169,12 +154,10 @@ impl Instance {
             guest.configure(&mut store, &spec.options.settings_json, &spec.targets),
         )
         .await;
-        configured
-            .map_err(|ended| NoInstance::Configure(end(ended, &mut store)))?
-            .map_err(|mut words| {
-                truncate(&mut words, REFUSAL_MAX);
-                NoInstance::Refused(words)
-            })?;
+        configured.map_err(|ended| NoInstance::Configure(end(ended, &mut store)))?.map_err(|mut words| {
+            truncate(&mut words, REFUSAL_MAX);
+            NoInstance::Refused(words)
+        })?;
         store.data_mut().flush();
         let memory_at_birth = store.data().memory.used();
         let instance = Self {
@@ -190,12 +173,7 @@ impl Instance {
     }
 
     /// Asks and checks the answer. After an error the instance is not to be used again.
-    pub async fn ask(
-        &mut self,
-        ask: Ask<'_>,
-        deadline: Duration,
-        now: Instant,
-    ) -> Result<Said, CallError> {
+    pub async fn ask(&mut self, ask: Ask<'_>, deadline: Duration, now: Instant) -> Result<Said, CallError> {
         self.calls += 1;
         begin(&mut self.store, deadline, now);
         let answered = guarded(self.host, deadline, self.guest.ask(&mut self.store, ask)).await;

@@ -116,18 +116,10 @@ impl Shop {
     }
 
     async fn look(&self, task: Task) -> What {
-        let Task {
-            found,
-            options,
-            known,
-        } = task;
+        let Task { found, options, known } = task;
         let fingerprint = found.fingerprint.clone();
         if let Some(rejection) = found.refused.clone() {
-            return What::Refused {
-                fingerprint,
-                digest: None,
-                rejection,
-            };
+            return What::Refused { fingerprint, digest: None, rejection };
         }
         let max = options.file;
         let of_read = found.clone();
@@ -141,11 +133,7 @@ impl Shop {
             Ok(Ok(read)) => read,
             Ok(Err(NotRead::Changed)) => return What::Changed,
             Ok(Err(NotRead::Refused(rejection))) => {
-                return What::Refused {
-                    fingerprint,
-                    digest: None,
-                    rejection,
-                };
+                return What::Refused { fingerprint, digest: None, rejection };
             }
             Err(error) => {
                 return What::Refused {
@@ -156,25 +144,11 @@ impl Shop {
             }
         };
         if known.contains(&digest) {
-            return What::Known {
-                fingerprint,
-                digest,
-            };
+            return What::Known { fingerprint, digest };
         }
-        match self
-            .admit(&found, &options, bytes.clone(), digest.clone())
-            .await
-        {
-            Ok(plugin) => What::Admitted {
-                fingerprint,
-                plugin: Box::new(plugin),
-                bytes,
-            },
-            Err(rejection) => What::Refused {
-                fingerprint,
-                digest: Some(digest),
-                rejection,
-            },
+        match self.admit(&found, &options, bytes.clone(), digest.clone()).await {
+            Ok(plugin) => What::Admitted { fingerprint, plugin: Box::new(plugin), bytes },
+            Err(rejection) => What::Refused { fingerprint, digest: Some(digest), rejection },
         }
     }
 
@@ -185,12 +159,7 @@ impl Shop {
             return What::Restored(None);
         };
         let digest = digest(&bytes);
-        What::Restored(
-            self.admit(found, options, bytes.into(), digest)
-                .await
-                .ok()
-                .map(Box::new),
-        )
+        What::Restored(self.admit(found, options, bytes.into(), digest).await.ok().map(Box::new))
     }
 
     /// With its own history, for the targets of now.
@@ -220,10 +189,7 @@ impl Shop {
         bytes: Arc<[u8]>,
         digest: Arc<str>,
     ) -> Result<Plugin, Rejection> {
-        let bounds = Bounds {
-            file: options.file,
-            memory: options.memory,
-        };
+        let bounds = Bounds { file: options.file, memory: options.memory };
         let parts = |compiled| Parts {
             name: found.name.clone(),
             file: Some(found.file.clone()),
@@ -234,25 +200,12 @@ impl Shop {
             history: History::new(),
             trouble: self.trouble.clone(),
         };
-        admit(
-            self.host,
-            &self.tracker,
-            bytes,
-            digest,
-            options.sha256.as_deref(),
-            bounds,
-            parts,
-        )
-        .await
+        admit(self.host, &self.tracker, bytes, digest, options.sha256.as_deref(), bounds, parts).await
     }
 
     /// Looks at the folder.
     pub async fn scan(&self, dir: PathBuf) -> std::io::Result<folder::Scan> {
-        match self
-            .tracker
-            .spawn_blocking(move || folder::scan(&dir))
-            .await
-        {
+        match self.tracker.spawn_blocking(move || folder::scan(&dir)).await {
             Ok(scan) => scan,
             Err(error) => Err(std::io::Error::other(error)),
         }

@@ -78,23 +78,10 @@ impl Keeper {
         inbox: mpsc::Receiver<Command>,
     ) -> Result<Made, StartError> {
         let defaults = PluginOptions::defaults(&setup.plugins);
-        let bundled = Bundled::start(
-            host,
-            &tracker,
-            &defaults,
-            &setup.targets,
-            &setup.builtin,
-            &watch,
-            None,
-        )
-        .await?;
-        let set = PluginSet::new(
-            Vec::new(),
-            bundled.clone(),
-            setup.targets.clone(),
-            Vec::new(),
-            watch.clone(),
-        );
+        let bundled =
+            Bundled::start(host, &tracker, &defaults, &setup.targets, &setup.builtin, &watch, None).await?;
+        let set =
+            PluginSet::new(Vec::new(), bundled.clone(), setup.targets.clone(), Vec::new(), watch.clone());
         let (sets, receiver) = watch::channel(Arc::new(set));
         let (done, results) = mpsc::channel(64);
         let bell = Arc::new(Notify::new());
@@ -108,10 +95,7 @@ impl Keeper {
             places: Arc::new(Semaphore::new(JOBS)),
             epoch: 0,
         };
-        let board = Arc::new(Mutex::new(Board {
-            entries: Vec::new(),
-            bundled: bundled.clone(),
-        }));
+        let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
         let mut keeper = Self {
             events: Events::new(&setup.plugins.dir, bell.clone()),
             setup,
@@ -131,11 +115,7 @@ impl Keeper {
             starting: true,
         };
         keeper.first_look().await;
-        Ok(Made {
-            keeper,
-            sets: receiver,
-            board,
-        })
+        Ok(Made { keeper, sets: receiver, board })
     }
 
     /// Looks once and waits for all that comes of it.
@@ -284,11 +264,7 @@ impl Keeper {
     }
 
     fn begin_due(&mut self, now: Instant) {
-        let settle = if self.starting {
-            Duration::ZERO
-        } else {
-            self.setup.plugins.settle
-        };
+        let settle = if self.starting { Duration::ZERO } else { self.setup.plugins.settle };
         let mut due = Vec::new();
         for (file, entry) in &self.entries {
             match entry.due(settle) {
@@ -316,19 +292,11 @@ impl Keeper {
                 return;
             }
         };
-        let known = entry
-            .running
-            .iter()
-            .map(|plugin| plugin.digest().clone())
-            .chain(entry.refused.clone())
-            .collect();
+        let known =
+            entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
         entry.options = options.clone();
         entry.working = true;
-        let task = Task {
-            found: found.clone(),
-            options,
-            known,
-        };
+        let task = Task { found: found.clone(), options, known };
         self.spawn(file.clone(), Work::Look(task));
     }
 
@@ -338,13 +306,7 @@ impl Keeper {
         self.shop.tracker.spawn(Box::pin(async move {
             let what = shop.work(work).await;
             // A keeper that is gone needs no results.
-            let _ = done
-                .send(Done {
-                    file,
-                    epoch: shop.epoch,
-                    what,
-                })
-                .await;
+            let _ = done.send(Done { file, epoch: shop.epoch, what }).await;
         }));
     }
 }

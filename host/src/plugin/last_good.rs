@@ -30,10 +30,7 @@ struct Note {
 impl LastGood {
     /// Inside `state_dir`. Nothing is made before it is needed.
     pub fn new(state_dir: &Path) -> Self {
-        Self {
-            dir: state_dir.join("plugins"),
-            said: AtomicBool::new(false),
-        }
+        Self { dir: state_dir.join("plugins"), said: AtomicBool::new(false) }
     }
 
     /// A version runs now, in place of `before`.
@@ -42,37 +39,16 @@ impl LastGood {
         let outcome = fs::create_dir_all(&self.dir)
             .and_then(|()| {
                 let path = self.bytes(&sha256);
-                if path.exists() {
-                    Ok(())
-                } else {
-                    write(&path, bytes)
-                }
+                if path.exists() { Ok(()) } else { write(&path, bytes) }
             })
-            .and_then(|()| {
-                self.note(
-                    name,
-                    Note {
-                        sha256,
-                        before: before.map(str::to_owned),
-                    },
-                )
-            });
+            .and_then(|()| self.note(name, Note { sha256, before: before.map(str::to_owned) }));
         self.done(outcome);
     }
 
     /// The version before the last runs again.
     pub fn roll_back(&self, name: &str) {
         let outcome = match self.read_note(name) {
-            Some(Note {
-                before: Some(sha256),
-                ..
-            }) => self.note(
-                name,
-                Note {
-                    sha256,
-                    before: None,
-                },
-            ),
+            Some(Note { before: Some(sha256), .. }) => self.note(name, Note { sha256, before: None }),
             Some(_) | None => Ok(()),
         };
         self.done(outcome);
@@ -120,10 +96,7 @@ impl LastGood {
             }
         }
         for path in there {
-            let stem = path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .unwrap_or_default();
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             if !wanted.contains(stem) {
                 fs::remove_file(&path)?;
             }
@@ -180,10 +153,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        assert_eq!(
-            names,
-            BTreeSet::from(["a.json".into(), format!("{}.wasm", digest(b"one"))])
-        );
+        assert_eq!(names, BTreeSet::from(["a.json".into(), format!("{}.wasm", digest(b"one"))]));
     }
 
     #[test]
@@ -191,13 +161,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = LastGood::new(dir.path());
         kept.save("a", b"one", None);
-        fs::write(
-            dir.path()
-                .join("plugins")
-                .join(format!("{}.wasm", digest(b"one"))),
-            b"evil",
-        )
-        .unwrap();
+        fs::write(dir.path().join("plugins").join(format!("{}.wasm", digest(b"one"))), b"evil").unwrap();
         assert_eq!(kept.load("a"), None);
     }
 

@@ -24,11 +24,7 @@ pub struct Memory {
 impl Memory {
     /// At most `limit` bytes of linear memory, and never more than the engine has for one instance.
     pub fn new(limit: u64) -> Self {
-        Self {
-            limit: limit.min(MEMORY_MAX),
-            used: 0,
-            refused: false,
-        }
+        Self { limit: limit.min(MEMORY_MAX), used: 0, refused: false }
     }
 
     /// Bytes of linear memory; it never shrinks.
@@ -48,12 +44,7 @@ impl Memory {
 }
 
 impl ResourceLimiter for Memory {
-    fn memory_growing(
-        &mut self,
-        _current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> Result<bool> {
+    fn memory_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
         let desired = u64::try_from(desired).unwrap_or(u64::MAX);
         let allowed = desired <= self.limit;
         if allowed {
@@ -70,12 +61,7 @@ impl ResourceLimiter for Memory {
         Ok(())
     }
 
-    fn table_growing(
-        &mut self,
-        _current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> Result<bool> {
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
         let allowed = u64::try_from(desired).unwrap_or(u64::MAX) <= TABLE_ELEMENTS_MAX;
         self.refused |= !allowed;
         Ok(allowed)
@@ -100,10 +86,7 @@ pub struct Meter {
 impl Meter {
     /// Nothing may run before [`Meter::begin`].
     pub fn new() -> Self {
-        Self {
-            left: 0,
-            wall: clock::now(),
-        }
+        Self { left: 0, wall: clock::now() }
     }
 
     /// A call begins: it may run for `deadline`.

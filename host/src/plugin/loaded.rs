@@ -91,10 +91,7 @@ impl Plugin {
     ///
     /// # Errors
     /// There is none.
-    pub async fn start(
-        host: &'static super::engine::Host,
-        parts: Parts,
-    ) -> Result<Self, NoInstance> {
+    pub async fn start(host: &'static super::engine::Host, parts: Parts) -> Result<Self, NoInstance> {
         let voice = Voice {
             plugin: parts.name.clone(),
             digest: parts.compiled.digest.clone(),
@@ -109,21 +106,8 @@ impl Plugin {
             live: parts.history.live.clone(),
         });
         let description = pool.warm().await?;
-        let Parts {
-            name,
-            file,
-            history,
-            trouble,
-            ..
-        } = parts;
-        Ok(Self {
-            name,
-            file,
-            description,
-            pool,
-            history,
-            trouble,
-        })
+        let Parts { name, file, history, trouble, .. } = parts;
+        Ok(Self { name, file, description, pool, history, trouble })
     }
 
     /// Asks once. Everything that comes of it is counted; a plugin that keeps failing is set aside, unless
@@ -138,16 +122,8 @@ impl Plugin {
                 self.count(ask.kind(), CallResult::SetAside, Duration::ZERO);
                 return Err(CallError::SetAside);
             }
-            Admit::Trial => Admission {
-                plugin: self,
-                trial: true,
-                settled: false,
-            },
-            Admit::Run => Admission {
-                plugin: self,
-                trial: false,
-                settled: false,
-            },
+            Admit::Trial => Admission { plugin: self, trial: true, settled: false },
+            Admit::Run => Admission { plugin: self, trial: false, settled: false },
         };
         let outcome = self.pool.ask(ask).await;
         let now = clock::now();
@@ -159,10 +135,7 @@ impl Plugin {
         if let Err(error) = &outcome
             && result.is_failure()
         {
-            self.pool
-                .spec()
-                .voice
-                .say(LogSource::Host, LogLevel::Warn, &error.to_string());
+            self.pool.spec().voice.say(LogSource::Host, LogLevel::Warn, &error.to_string());
         }
         admission.settle(result, now);
         self.count(ask.kind(), result, now.duration_since(began));
@@ -174,21 +147,11 @@ impl Plugin {
     }
 
     fn admit(&self, now: Instant) -> Admit {
-        if self.may_be_set_aside() {
-            self.aside(|aside| aside.admit(now))
-        } else {
-            Admit::Run
-        }
+        if self.may_be_set_aside() { self.aside(|aside| aside.admit(now)) } else { Admit::Run }
     }
 
     fn aside<T>(&self, with: impl FnOnce(&mut Aside) -> T) -> T {
-        with(
-            &mut self
-                .history
-                .aside
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        with(&mut self.history.aside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn count(&self, kind: PluginKind, result: CallResult, took: Duration) {
@@ -242,20 +205,12 @@ impl Plugin {
 
     /// Whether its tagger wants the head (`true`) or the record (`false`).
     pub fn wants_tags(&self, head: bool) -> bool {
-        if head {
-            self.description.tags_head
-        } else {
-            self.description.tags_record
-        }
+        if head { self.description.tags_head } else { self.description.tags_record }
     }
 
     /// As records and headers name it.
     pub fn named(&self, kind: PluginKind) -> PluginRef {
-        PluginRef {
-            name: self.name.clone(),
-            kind,
-            digest: self.digest().clone(),
-        }
+        PluginRef { name: self.name.clone(), kind, digest: self.digest().clone() }
     }
 
     pub(super) fn history(&self) -> &History {
@@ -288,10 +243,7 @@ impl Admission<'_> {
             return;
         }
         self.settled = true;
-        match self
-            .plugin
-            .aside(|aside| aside.settle(self.trial, !result.is_failure(), now))
-        {
+        match self.plugin.aside(|aside| aside.settle(self.trial, !result.is_failure(), now)) {
             Change::None | Change::Recovered => {}
             Change::SetAside(pause) => {
                 self.plugin.pool.clear();

@@ -35,6 +35,16 @@ pub enum Instances {
     Fresh,
 }
 
+impl Instances {
+    /// Spelling in the sidecar and on pages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Fresh => "fresh",
+        }
+    }
+}
+
 /// How one plugin is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PluginOptions {
@@ -96,10 +106,7 @@ impl PluginOptions {
 ///
 /// # Errors
 /// [`Rejection::Sidecar`].
-pub fn options_of(
-    found: &Found,
-    plugins: &config::Plugins,
-) -> Result<Arc<PluginOptions>, Rejection> {
+pub fn options_of(found: &Found, plugins: &config::Plugins) -> Result<Arc<PluginOptions>, Rejection> {
     match &found.sidecar {
         Some(path) => Err(Rejection::Sidecar(format!(
             "`{}` is there, and sidecars are not supported yet: expected none",

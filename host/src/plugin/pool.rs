@@ -25,14 +25,9 @@ pub struct Pool {
 impl Pool {
     /// Without any instance yet.
     pub fn new(spec: Spec) -> Self {
-        let places = usize::try_from(spec.options.concurrency.max(1))
-            .unwrap_or(1)
-            .min(Semaphore::MAX_PERMITS);
-        Self {
-            spec,
-            places: Semaphore::new(places),
-            idle: Mutex::new(Vec::new()),
-        }
+        let places =
+            usize::try_from(spec.options.concurrency.max(1)).unwrap_or(1).min(Semaphore::MAX_PERMITS);
+        Self { spec, places: Semaphore::new(places), idle: Mutex::new(Vec::new()) }
     }
 
     /// What its instances are made of.
@@ -81,17 +76,11 @@ impl Pool {
     }
 
     fn take(&self) -> Option<Box<Instance>> {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     fn put_back(&self, instance: Box<Instance>) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(instance);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(instance);
     }
 
     /// Lets go of instances that wait.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sluice_core::facts::{
-    AnswerFacts, AttemptFacts, BreakerState, Candidate, FailureFacts, Moment, PluginKind,
-    RequestFacts, TagPhase, TargetFacts, Usage,
+    AnswerFacts, AttemptFacts, BreakerState, Candidate, FailureFacts, Moment, PluginKind, RequestFacts,
+    TagPhase, TargetFacts, Usage,
 };
 use sluice_core::kind::{FailureKind, Outcome, Stage, TransportError};
 
@@ -30,54 +30,30 @@ pub async fn probe(
     deadline: Duration,
 ) -> Result<(), Rejection> {
     let request = request(targets);
-    let moment = Moment {
-        attempt: 1,
-        budget_left: Duration::from_secs(30),
-        now_ms: 1_800_000_000_000,
-    };
+    let moment = Moment { attempt: 1, budget_left: Duration::from_secs(30), now_ms: 1_800_000_000_000 };
     let targets = targets.len().max(1);
     if kinds.contains(&PluginKind::Router) {
         for count in [0, 1, MANY] {
-            let candidates: Vec<Candidate> =
-                (0..count).map(|at| candidate(at % targets, at)).collect();
-            ask(
-                instance,
-                Ask::Score(&request, moment, &candidates),
-                deadline,
-                || format!("{count} candidates"),
-            )
+            let candidates: Vec<Candidate> = (0..count).map(|at| candidate(at % targets, at)).collect();
+            ask(instance, Ask::Score(&request, moment, &candidates), deadline, || {
+                format!("{count} candidates")
+            })
             .await?;
         }
     }
     if kinds.contains(&PluginKind::Classifier) {
         for failure in failures() {
             let sample = || format!("a failure at stage {}", failure.stage);
-            ask(
-                instance,
-                Ask::Classify(&request, moment, &failure),
-                deadline,
-                sample,
-            )
-            .await?;
+            ask(instance, Ask::Classify(&request, moment, &failure), deadline, sample).await?;
         }
     }
     if kinds.contains(&PluginKind::Tagger) {
         for answer in answers() {
             let sample = || {
-                let phase = if answer.phase == TagPhase::Head {
-                    "head"
-                } else {
-                    "record"
-                };
+                let phase = if answer.phase == TagPhase::Head { "head" } else { "record" };
                 format!("{phase} of an answer with status {}", answer.status)
             };
-            ask(
-                instance,
-                Ask::Tag(&request, moment, &answer),
-                deadline,
-                sample,
-            )
-            .await?;
+            ask(instance, Ask::Tag(&request, moment, &answer), deadline, sample).await?;
         }
     }
     Ok(())
@@ -90,18 +66,13 @@ async fn ask(
     sample: impl Fn() -> String,
 ) -> Result<(), Rejection> {
     let said = instance.ask(question, deadline, clock::now()).await;
-    let told = |error: CallError| Rejection::Probe {
-        sample: sample(),
-        error,
-    };
+    let told = |error: CallError| Rejection::Probe { sample: sample(), error };
     said.map(drop).map_err(told)
 }
 
 fn request(targets: &[TargetFacts]) -> RequestFacts {
-    let route = targets
-        .first()
-        .and_then(|target| target.places.first())
-        .map_or("sample", |place| &place.route);
+    let route =
+        targets.first().and_then(|target| target.places.first()).map_or("sample", |place| &place.route);
     RequestFacts {
         id: "sample-request".into(),
         model: route.into(),
@@ -159,10 +130,7 @@ fn failures() -> impl Iterator<Item = FailureFacts> {
     let answered = |stage, status, body: String| FailureFacts {
         stage,
         status: Some(status),
-        headers: vec![
-            ("content-type".into(), "application/json".into()),
-            ("retry-after".into(), "7".into()),
-        ],
+        headers: vec![("content-type".into(), "application/json".into()), ("retry-after".into(), "7".into())],
         error_type: Some("rate_limit_error".into()),
         error_code: Some("429".into()),
         body,
@@ -171,15 +139,8 @@ fn failures() -> impl Iterator<Item = FailureFacts> {
         ..blank.clone()
     };
     [
-        FailureFacts {
-            transport_error: Some(TransportError::Refused),
-            ..blank.clone()
-        },
-        FailureFacts {
-            stage: Stage::Head,
-            transport_error: Some(TransportError::Timeout),
-            ..blank.clone()
-        },
+        FailureFacts { transport_error: Some(TransportError::Refused), ..blank.clone() },
+        FailureFacts { stage: Stage::Head, transport_error: Some(TransportError::Timeout), ..blank.clone() },
         answered(Stage::Body, 429, "x".repeat(BODY)),
         answered(Stage::Body, 500, "<html>".into()),
         answered(Stage::FirstEvent, 200, String::new()),
@@ -194,52 +155,42 @@ fn failures() -> impl Iterator<Item = FailureFacts> {
 }
 
 fn answers() -> impl Iterator<Item = AnswerFacts> {
-    [TagPhase::Head, TagPhase::Record]
-        .into_iter()
-        .flat_map(|phase| {
-            let ended = phase == TagPhase::Record;
-            let attempt = |target, kind, status| AttemptFacts {
-                target,
-                kind,
-                status,
-                took: Duration::from_millis(250),
-            };
-            let served = AnswerFacts {
-                phase,
-                served: Some(0),
-                degraded: true,
-                failure_kind: Some(FailureKind::RetryableTimeout),
-                attempts: vec![
-                    attempt(0, Some(FailureKind::RetryableTimeout), None),
-                    attempt(0, None, Some(200)),
-                ],
-                latency: Duration::from_millis(512),
-                first_content: ended.then_some(Duration::from_millis(512)),
-                duration: ended.then_some(Duration::from_secs(2)),
-                status: 200,
-                outcome: ended.then_some(Outcome::FallbackSuccess),
-                error_code: None,
-                usage: ended.then_some(Usage {
-                    input: 1200,
-                    output: 80,
-                    estimated: false,
-                }),
-                max_tokens_lowered: Some(128),
-                policy: "g1 router=sample@00000000".into(),
-            };
-            let error = AnswerFacts {
-                served: None,
-                degraded: false,
-                failure_kind: None,
-                attempts: Vec::new(),
-                first_content: None,
-                status: 503,
-                outcome: Some(Outcome::Exhausted),
-                error_code: Some("no_healthy_target".into()),
-                usage: None,
-                max_tokens_lowered: None,
-                ..served.clone()
-            };
-            [served, error]
-        })
+    [TagPhase::Head, TagPhase::Record].into_iter().flat_map(|phase| {
+        let ended = phase == TagPhase::Record;
+        let attempt =
+            |target, kind, status| AttemptFacts { target, kind, status, took: Duration::from_millis(250) };
+        let served = AnswerFacts {
+            phase,
+            served: Some(0),
+            degraded: true,
+            failure_kind: Some(FailureKind::RetryableTimeout),
+            attempts: vec![
+                attempt(0, Some(FailureKind::RetryableTimeout), None),
+                attempt(0, None, Some(200)),
+            ],
+            latency: Duration::from_millis(512),
+            first_content: ended.then_some(Duration::from_millis(512)),
+            duration: ended.then_some(Duration::from_secs(2)),
+            status: 200,
+            outcome: ended.then_some(Outcome::FallbackSuccess),
+            error_code: None,
+            usage: ended.then_some(Usage { input: 1200, output: 80, estimated: false }),
+            max_tokens_lowered: Some(128),
+            policy: "g1 router=sample@00000000".into(),
+        };
+        let error = AnswerFacts {
+            served: None,
+            degraded: false,
+            failure_kind: None,
+            attempts: Vec::new(),
+            first_content: None,
+            status: 503,
+            outcome: Some(Outcome::Exhausted),
+            error_code: Some("no_healthy_target".into()),
+            usage: None,
+            max_tokens_lowered: None,
+            ..served.clone()
+        };
+        [served, error]
+    })
 }

@@ -48,10 +48,7 @@ pub struct Setup {
 /// A request to the keeper.
 pub enum Command {
     /// Run with another setup.
-    Reconfigure(
-        Box<Setup>,
-        oneshot::Sender<Result<Arc<PluginSet>, StartError>>,
-    ),
+    Reconfigure(Box<Setup>, oneshot::Sender<Result<Arc<PluginSet>, StartError>>),
     /// Look at the folder now.
     Look,
 }
@@ -77,10 +74,7 @@ impl Registry {
     ///
     /// # Errors
     /// [`StartError`]; never because of a file in the folder.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "each is a different thing of its owner's"
-    )]
+    #[allow(clippy::too_many_arguments, reason = "each is a different thing of its owner's")]
     pub async fn start(
         settings: &config::Plugins,
         state_dir: &Path,
@@ -90,29 +84,14 @@ impl Registry {
         tracker: TaskTracker,
         stop: CancellationToken,
     ) -> Result<Self, StartError> {
-        let setup = Setup {
-            plugins: settings.clone(),
-            targets: targets.into(),
-            builtin,
-        };
-        let host = tracker
-            .spawn_blocking(Host::get)
-            .await
-            .map_err(|_| StartError::Stopped)??;
+        let setup = Setup { plugins: settings.clone(), targets: targets.into(), builtin };
+        let host = tracker.spawn_blocking(Host::get).await.map_err(|_| StartError::Stopped)??;
         let (commands, inbox) = mpsc::channel(16);
         let state_dir: PathBuf = state_dir.to_owned();
         let made = Keeper::start(host, setup, &state_dir, watch, tracker.clone(), inbox).await?;
-        let Made {
-            keeper,
-            sets,
-            board,
-        } = made;
+        let Made { keeper, sets, board } = made;
         tracker.spawn(Box::pin(keeper.run(stop)));
-        Ok(Self {
-            sets,
-            board,
-            commands,
-        })
+        Ok(Self { sets, board, commands })
     }
 
     /// What runs now.
@@ -136,17 +115,10 @@ impl Registry {
         targets: Vec<TargetFacts>,
         builtin: BuiltinSettings,
     ) -> Result<Arc<PluginSet>, StartError> {
-        let setup = Setup {
-            plugins: settings.clone(),
-            targets: targets.into(),
-            builtin,
-        };
+        let setup = Setup { plugins: settings.clone(), targets: targets.into(), builtin };
         let (reply, answer) = oneshot::channel();
         let command = Command::Reconfigure(Box::new(setup), reply);
-        self.commands
-            .send(command)
-            .await
-            .map_err(|_| StartError::Stopped)?;
+        self.commands.send(command).await.map_err(|_| StartError::Stopped)?;
         answer.await.map_err(|_| StartError::Stopped)?
     }
 
@@ -161,11 +133,6 @@ impl Registry {
         let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         let bundled = PluginKind::ALL
             .map(|kind| PluginStatus::running(board.bundled.of(kind), PluginState::Active, None));
-        board
-            .entries
-            .iter()
-            .map(Entry::status)
-            .chain(bundled)
-            .collect()
+        board.entries.iter().map(Entry::status).chain(bundled).collect()
     }
 }

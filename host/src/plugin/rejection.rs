@@ -97,9 +97,7 @@ pub enum Rejection {
     #[error("expected a Wasm component, the file is empty")]
     Empty,
     /// Other bytes.
-    #[error(
-        "expected a Wasm component (it begins with 00 61 73 6d 0d 00 01 00), it begins with {0}"
-    )]
+    #[error("expected a Wasm component (it begins with 00 61 73 6d 0d 00 01 00), it begins with {0}")]
     Magic(String),
     /// A core module.
     #[error(
@@ -226,10 +224,9 @@ impl Rejection {
             Self::Precompiled => Reason::Precompiled,
             Self::Parse { .. } => Reason::Parse,
             Self::Import(_) | Self::ImportShape(_) => Reason::Import,
-            Self::NoContract { .. }
-            | Self::Version { .. }
-            | Self::Exports { .. }
-            | Self::Shape { .. } => Reason::Contract,
+            Self::NoContract { .. } | Self::Version { .. } | Self::Exports { .. } | Self::Shape { .. } => {
+                Reason::Contract
+            }
             Self::Resources { .. } => Reason::Resources,
             Self::Compile(_) => Reason::Compile,
             Self::Instantiate(_) => Reason::Instantiate,
@@ -243,10 +240,7 @@ impl Rejection {
 
     /// The file may be one that is still being written: what is wrong with it is what half a file looks like.
     pub const fn may_be_unfinished(&self) -> bool {
-        matches!(
-            self,
-            Self::Empty | Self::Magic(_) | Self::Parse { .. } | Self::Read(_)
-        )
+        matches!(self, Self::Empty | Self::Magic(_) | Self::Parse { .. } | Self::Read(_))
     }
 
     /// It says nothing about the bytes: trying the same ones again may end otherwise.
@@ -255,10 +249,7 @@ impl Rejection {
             self,
             Self::Read(_)
                 | Self::Instantiate(CallError::Saturated)
-                | Self::Probe {
-                    error: CallError::Saturated,
-                    ..
-                }
+                | Self::Probe { error: CallError::Saturated, .. }
         )
     }
 }

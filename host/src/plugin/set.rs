@@ -36,13 +36,7 @@ impl PluginSet {
         denying: Vec<Arc<str>>,
         watch: Arc<dyn PluginWatch>,
     ) -> Self {
-        Self {
-            active,
-            bundled,
-            targets,
-            denying,
-            watch,
-        }
+        Self { active, bundled, targets, denying, watch }
     }
 
     /// Whether the same instances decide.
@@ -50,17 +44,13 @@ impl PluginSet {
         let same = |(one, two): (&Arc<Plugin>, &Arc<Plugin>)| Arc::ptr_eq(one, two);
         self.active.len() == other.active.len()
             && self.active.iter().zip(&other.active).all(same)
-            && PluginKind::ALL
-                .iter()
-                .all(|kind| Arc::ptr_eq(self.bundled.of(*kind), other.bundled.of(*kind)))
+            && PluginKind::ALL.iter().all(|kind| Arc::ptr_eq(self.bundled.of(*kind), other.bundled.of(*kind)))
             && self.denying == other.denying
     }
 
     /// The plugins of a kind from the folder, in file-name order.
     pub fn of(&self, kind: PluginKind) -> impl Iterator<Item = &Arc<Plugin>> {
-        self.active
-            .iter()
-            .filter(move |plugin| plugin.kinds().contains(&kind))
+        self.active.iter().filter(move |plugin| plugin.kinds().contains(&kind))
     }
 
     /// The bundled plugin of a kind.

@@ -32,19 +32,11 @@ pub struct Voice {
 impl Voice {
     /// Writes one line, cut to its bound and freed of control characters.
     pub fn say(&self, source: LogSource, level: LogLevel, text: &str) {
-        let mut clean: String = text
-            .chars()
-            .take(LINE_MAX)
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let mut clean: String =
+            text.chars().take(LINE_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
         truncate(&mut clean, LINE_MAX);
-        let line = LogLine {
-            plugin: &self.plugin,
-            digest: &self.digest,
-            source,
-            level,
-            text: clean.trim_end(),
-        };
+        let line =
+            LogLine { plugin: &self.plugin, digest: &self.digest, source, level, text: clean.trim_end() };
         self.watch.log_line(&line);
     }
 }
@@ -68,10 +60,7 @@ impl State {
     /// For a new instance that may have `memory` bytes.
     pub fn new(voice: Voice, memory: u64) -> Self {
         let (stdout, stderr) = (Sink::default(), Sink::default());
-        let wasi = WasiCtxBuilder::new()
-            .stdout(stdout.clone())
-            .stderr(stderr.clone())
-            .build();
+        let wasi = WasiCtxBuilder::new().stdout(stdout.clone()).stderr(stderr.clone()).build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
         Self {
@@ -99,10 +88,7 @@ impl State {
 
     /// A call has ended: its output becomes lines, and the next call has all its lines again.
     pub fn flush(&mut self) {
-        for (sink, source) in [
-            (&self.stdout, LogSource::Stdout),
-            (&self.stderr, LogSource::Stderr),
-        ] {
+        for (sink, source) in [(&self.stdout, LogSource::Stdout), (&self.stderr, LogSource::Stderr)] {
             let Some(text) = sink.take() else { continue };
             for line in text.lines().filter(|line| !line.trim().is_empty()).take(4) {
                 self.voice.say(source, LogLevel::Warn, line);
@@ -118,10 +104,7 @@ impl State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView {
-            ctx: &mut self.wasi,
-            table: &mut self.table,
-        }
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
     }
 }
 

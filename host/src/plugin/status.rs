@@ -29,14 +29,8 @@ pub enum PluginState {
 
 impl PluginState {
     /// Every value, in order of declaration.
-    pub const ALL: [Self; 6] = [
-        Self::Active,
-        Self::Rejected,
-        Self::LastGood,
-        Self::SetAside,
-        Self::Disabled,
-        Self::Removed,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Active, Self::Rejected, Self::LastGood, Self::SetAside, Self::Disabled, Self::Removed];
 
     /// Spelling for metrics and pages.
     pub const fn as_str(self) -> &'static str {
@@ -78,10 +72,7 @@ impl RejectionStatus {
 }
 
 // serde hands a reference.
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the shape serde asks for"
-)]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
 fn spelled<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(reason.as_str())
 }
@@ -110,7 +101,9 @@ pub struct PluginStatus {
     /// `bundled` or `deny`.
     pub on_error: &'static str,
     /// Instances alive.
-    pub instances: usize,
+    pub instances: &'static str,
+    /// Instances that are there now.
+    pub live: usize,
     /// Calls of this version.
     pub calls: u64,
     /// Median time of a call, µs.
@@ -125,28 +118,21 @@ pub struct PluginStatus {
 
 impl PluginStatus {
     /// Of a plugin that runs. `state` is what the folder says; a plugin that is set aside says so itself.
-    pub fn running(
-        plugin: &Plugin,
-        state: PluginState,
-        rejection: Option<RejectionStatus>,
-    ) -> Self {
+    pub fn running(plugin: &Plugin, state: PluginState, rejection: Option<RejectionStatus>) -> Self {
         let history = plugin.history();
         Self {
             name: plugin.name().to_string(),
             file: plugin.file().map(ToString::to_string),
             kinds: plugin.kinds().iter().map(|kind| kind.as_str()).collect(),
-            state: if plugin.is_set_aside() {
-                PluginState::SetAside
-            } else {
-                state
-            },
+            state: if plugin.is_set_aside() { PluginState::SetAside } else { state },
             digest: Some(plugin.digest().to_string()),
             version: Some(plugin.version().to_owned()),
             contract: Some(plugin.contract().version()),
             since: Some(time(history.since)),
             weight: plugin.options().weight,
             on_error: plugin.options().on_error.as_str(),
-            instances: plugin.pool().live(),
+            instances: plugin.options().instances.as_str(),
+            live: plugin.pool().live(),
             calls: history.stats.calls(),
             p50_us: history.stats.quantile_us(0.5),
             p99_us: history.stats.quantile_us(0.99),
@@ -174,7 +160,8 @@ impl PluginStatus {
             since: None,
             weight: options.weight,
             on_error: options.on_error.as_str(),
-            instances: 0,
+            instances: options.instances.as_str(),
+            live: 0,
             calls: 0,
             p50_us: None,
             p99_us: None,

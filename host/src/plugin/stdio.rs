@@ -81,8 +81,7 @@ mod tests {
     fn what_is_beyond_the_bound_is_dropped() {
         let mut sink = Sink::default();
         for _ in 0..100 {
-            sink.write(bytes::Bytes::from_static(&[b'x'; 1000]))
-                .unwrap();
+            sink.write(bytes::Bytes::from_static(&[b'x'; 1000])).unwrap();
         }
         assert_eq!(sink.take().map(|text| text.len()), Some(KEPT));
         assert_eq!(sink.take(), None);

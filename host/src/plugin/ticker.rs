@@ -20,9 +20,7 @@ const LINGER: u32 = 100;
 /// The ticks that `time` is, rounded up, plus the one that was already under way when a call began.
 pub fn ticks(time: Duration) -> u32 {
     let whole = time.as_micros().div_ceil(TICK.as_micros());
-    u32::try_from(whole)
-        .unwrap_or(u32::MAX - 1)
-        .saturating_add(1)
+    u32::try_from(whole).unwrap_or(u32::MAX - 1).saturating_add(1)
 }
 
 #[derive(Debug, Default)]
@@ -55,10 +53,7 @@ impl Ticker {
             .name("sluice-epoch".into())
             .stack_size(128 * 1024)
             .spawn(move || run(&of_thread, &weak))?;
-        Ok(Self {
-            shared,
-            thread: handle.thread().clone(),
-        })
+        Ok(Self { shared, thread: handle.thread().clone() })
     }
 
     /// Says that a guest is about to run.

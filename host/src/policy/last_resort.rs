@@ -9,57 +9,29 @@ use sluice_core::verdict::{Action, BreakerEffect, Verdict};
 pub fn votes(candidates: usize) -> Vec<Vote> {
     let count = u32::try_from(candidates).unwrap_or(u32::MAX);
     (0..count)
-        .map(|at| Vote {
-            score: Some(f64::from(count - at) / f64::from(count)),
-            reason: None,
-        })
+        .map(|at| Vote { score: Some(f64::from(count - at) / f64::from(count)), reason: None })
         .collect()
 }
 
 /// The row of a failure by transport and status alone.
 pub fn verdict(failure: &FailureFacts) -> Verdict {
     let (kind, action, breaker) = match (failure.transport_error, failure.status) {
-        (Some(TransportError::Timeout), _) | (None, Some(408 | 504 | 524)) => (
-            FailureKind::RetryableTimeout,
-            Action::Switch,
-            BreakerEffect::Count,
-        ),
+        (Some(TransportError::Timeout), _) | (None, Some(408 | 504 | 524)) => {
+            (FailureKind::RetryableTimeout, Action::Switch, BreakerEffect::Count)
+        }
         (None, Some(425 | 429)) => {
-            let breaker = if failure.retry_after.is_some() {
-                BreakerEffect::Ignore
-            } else {
-                BreakerEffect::Count
-            };
+            let breaker =
+                if failure.retry_after.is_some() { BreakerEffect::Ignore } else { BreakerEffect::Count };
             (FailureKind::RetryableRateLimit, Action::Switch, breaker)
         }
-        (None, Some(401 | 403)) => (
-            FailureKind::AuthDenied,
-            Action::GiveUp,
-            BreakerEffect::Ignore,
-        ),
-        (None, Some(404)) => (
-            FailureKind::ModelUnavailable,
-            Action::Switch,
-            BreakerEffect::Ignore,
-        ),
-        (None, Some(status)) if (400..500).contains(&status) && status != 409 => (
-            FailureKind::InvalidRequest,
-            Action::GiveUp,
-            BreakerEffect::Ignore,
-        ),
-        (_, _) => (
-            FailureKind::RetryableUpstream,
-            Action::Switch,
-            BreakerEffect::Count,
-        ),
+        (None, Some(401 | 403)) => (FailureKind::AuthDenied, Action::GiveUp, BreakerEffect::Ignore),
+        (None, Some(404)) => (FailureKind::ModelUnavailable, Action::Switch, BreakerEffect::Ignore),
+        (None, Some(status)) if (400..500).contains(&status) && status != 409 => {
+            (FailureKind::InvalidRequest, Action::GiveUp, BreakerEffect::Ignore)
+        }
+        (_, _) => (FailureKind::RetryableUpstream, Action::Switch, BreakerEffect::Count),
     };
-    Verdict {
-        kind,
-        action,
-        breaker,
-        cool_down: failure.retry_after,
-        client_status: None,
-    }
+    Verdict { kind, action, breaker, cool_down: failure.retry_after, client_status: None }
 }
 
 #[cfg(test)]
@@ -73,35 +45,16 @@ mod tests {
         let votes = votes(128);
         assert_eq!(votes[0].score, Some(1.0));
         assert!(votes.windows(2).all(|pair| pair[0].score > pair[1].score));
-        assert!(
-            votes
-                .iter()
-                .all(|vote| vote.score.is_some_and(|score| score > 0.0))
-        );
+        assert!(votes.iter().all(|vote| vote.score.is_some_and(|score| score > 0.0)));
     }
 
     #[test]
     fn a_failure_is_read_by_transport_and_status() {
         use FailureKind as K;
         let table = [
-            (
-                Some(TransportError::Timeout),
-                None,
-                K::RetryableTimeout,
-                Action::Switch,
-            ),
-            (
-                Some(TransportError::Refused),
-                None,
-                K::RetryableUpstream,
-                Action::Switch,
-            ),
-            (
-                Some(TransportError::Closed),
-                Some(200),
-                K::RetryableUpstream,
-                Action::Switch,
-            ),
+            (Some(TransportError::Timeout), None, K::RetryableTimeout, Action::Switch),
+            (Some(TransportError::Refused), None, K::RetryableUpstream, Action::Switch),
+            (Some(TransportError::Closed), Some(200), K::RetryableUpstream, Action::Switch),
             (None, Some(504), K::RetryableTimeout, Action::Switch),
             (None, Some(429), K::RetryableRateLimit, Action::Switch),
             (None, Some(401), K::AuthDenied, Action::GiveUp),
@@ -127,11 +80,7 @@ mod tests {
                 elapsed: Duration::ZERO,
                 other_credential: false,
             });
-            assert_eq!(
-                (verdict.kind, verdict.action),
-                (kind, action),
-                "{transport_error:?} {status:?}"
-            );
+            assert_eq!((verdict.kind, verdict.action), (kind, action), "{transport_error:?} {status:?}");
         }
     }
 }

@@ -15,9 +15,7 @@ use sluice_core::facts::{
     RequestFacts, Tag, TagPhase, Vote,
 };
 
-use crate::plugin::{
-    Ask, CallError, LogLevel, LogLine, LogSource, OnError, Plugin, PluginSet, Said,
-};
+use crate::plugin::{Ask, CallError, LogLevel, LogLine, LogSource, OnError, Plugin, PluginSet, Said};
 
 /// The policy of one generation. Cheap to clone; a request keeps the one it began with.
 #[derive(Debug, Clone)]
@@ -56,19 +54,15 @@ impl Policy {
         moment: Moment,
         candidates: &[Candidate],
     ) -> Asked<Ranking> {
-        let mut asked = self.nobody_asked(Ranking {
-            scores: vec![Some(0.0); candidates.len()],
-            votes: Vec::new(),
-        });
+        let mut asked =
+            self.nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
         if candidates.len() < 2 {
             return asked;
         }
         let question = Ask::Score(request, moment, candidates);
         let mut own = self.set.of(PluginKind::Router).peekable();
         if own.peek().is_none() {
-            let (name, votes) = self
-                .bundled_votes(question, candidates.len(), &mut asked.by)
-                .await;
+            let (name, votes) = self.bundled_votes(question, candidates.len(), &mut asked.by).await;
             add(&mut asked.advice, 1.0, name, votes);
             return asked;
         }
@@ -86,10 +80,7 @@ impl Policy {
                 Answer::Said(_) | Answer::Failed => {
                     let (name, votes) = match in_place.take() {
                         Some(known) => known,
-                        None => {
-                            self.bundled_votes(question, candidates.len(), &mut asked.by)
-                                .await
-                        }
+                        None => self.bundled_votes(question, candidates.len(), &mut asked.by).await,
                     };
                     in_place = Some((name.clone(), votes.clone()));
                     add(&mut asked.advice, weight, name, votes);
@@ -106,19 +97,13 @@ impl Policy {
         moment: Moment,
         failure: &FailureFacts,
     ) -> Asked<Judgement> {
-        let mut asked = self.nobody_asked(Judgement {
-            verdict: last_resort::verdict(failure),
-            by: None,
-        });
+        let mut asked = self.nobody_asked(Judgement { verdict: last_resort::verdict(failure), by: None });
         let question = Ask::Classify(request, moment, failure);
         let bundled = std::iter::once(self.set.bundled(PluginKind::Classifier));
         for plugin in self.set.of(PluginKind::Classifier).chain(bundled) {
             match self.put(plugin, question, &mut asked.by).await {
                 Answer::Said(Said::Verdict(Some(verdict))) => {
-                    asked.advice = Judgement {
-                        verdict,
-                        by: Some(plugin.name().clone()),
-                    };
+                    asked.advice = Judgement { verdict, by: Some(plugin.name().clone()) };
                     return asked;
                 }
                 Answer::Denied => {
@@ -134,12 +119,7 @@ impl Policy {
 
     /// What is written on the answer, or, in the record phase, into the record. Every tag is one that may be
     /// written as it is: header values are visible ASCII, and a tag for both sinks comes as two.
-    pub async fn tag(
-        &self,
-        request: &RequestFacts,
-        moment: Moment,
-        answer: &AnswerFacts,
-    ) -> Asked<Vec<Tag>> {
+    pub async fn tag(&self, request: &RequestFacts, moment: Moment, answer: &AnswerFacts) -> Asked<Vec<Tag>> {
         let mut asked = self.nobody_asked(Vec::new());
         let question = Ask::Tag(request, moment, answer);
         let head = answer.phase == TagPhase::Head;
@@ -148,9 +128,7 @@ impl Policy {
         let mut bundled_due = own.peek().is_none();
         for plugin in own.filter(|plugin| plugin.wants_tags(head)) {
             match self.put(plugin, question, &mut asked.by).await {
-                Answer::Said(Said::Tags(tags)) => {
-                    self.accept(plugin, tags, head, &mut asked.advice)
-                }
+                Answer::Said(Said::Tags(tags)) => self.accept(plugin, tags, head, &mut asked.advice),
                 Answer::Denied => {
                     asked.denied = true;
                     return asked;
@@ -160,9 +138,7 @@ impl Policy {
         }
         if bundled_due && bundled.wants_tags(head) {
             match self.put(bundled, question, &mut asked.by).await {
-                Answer::Said(Said::Tags(tags)) => {
-                    self.accept(bundled, tags, head, &mut asked.advice)
-                }
+                Answer::Said(Said::Tags(tags)) => self.accept(bundled, tags, head, &mut asked.advice),
                 Answer::Said(_) | Answer::Failed | Answer::Denied => {
                     self.set.watch().last_resort(PluginKind::Tagger)
                 }
@@ -180,13 +156,24 @@ impl Policy {
         own.any(|plugin| plugin.wants_tags(false))
     }
 
+    /// A plugin that must decide does not run, so that every request is refused.
+    pub fn denies_all(&self) -> bool {
+        !self.set.denying().is_empty()
+    }
+
+    /// The taggers that will be asked about an answer.
+    pub fn taggers(&self, head: bool) -> Vec<PluginRef> {
+        let mut own = self.set.of(PluginKind::Tagger).peekable();
+        if own.peek().is_none() {
+            let bundled = self.set.bundled(PluginKind::Tagger);
+            return bundled.wants_tags(head).then(|| bundled.named(PluginKind::Tagger)).into_iter().collect();
+        }
+        own.filter(|plugin| plugin.wants_tags(head)).map(|plugin| plugin.named(PluginKind::Tagger)).collect()
+    }
+
     /// A plugin that is to deny and of which nothing runs refuses every request.
     fn nobody_asked<T>(&self, advice: T) -> Asked<T> {
-        Asked {
-            advice,
-            by: Vec::new(),
-            denied: !self.set.denying().is_empty(),
-        }
+        Asked { advice, by: Vec::new(), denied: self.denies_all() }
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.
@@ -254,11 +241,7 @@ fn add(ranking: &mut Ranking, weight: f64, name: Arc<str>, votes: Vec<Vote>) {
 pub fn policy_line(generation: u64, asked: &[PluginRef]) -> String {
     let mut line = format!("g{generation}");
     for kind in PluginKind::ALL {
-        for (at, plugin) in asked
-            .iter()
-            .enumerate()
-            .filter(|(_, plugin)| plugin.kind == kind)
-        {
+        for (at, plugin) in asked.iter().enumerate().filter(|(_, plugin)| plugin.kind == kind) {
             if asked[..at].contains(plugin) {
                 continue;
             }

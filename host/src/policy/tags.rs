@@ -43,13 +43,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Families of such headers.
-const RESERVED_PREFIXES: &[&str] = &[
-    "access-control-",
-    "content-",
-    "proxy-",
-    "sec-",
-    "x-forwarded-",
-];
+const RESERVED_PREFIXES: &[&str] = &["access-control-", "content-", "proxy-", "sec-", "x-forwarded-"];
 
 /// Why a tag is not written.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
@@ -77,9 +71,10 @@ pub enum Refused {
 /// The tag may not be written.
 pub fn accept(tag: Tag, head: bool) -> Result<[Option<Tag>; 2], Refused> {
     let named = (1..=NAME_MAX).contains(&tag.name.len())
-        && tag.name.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte)
-        });
+        && tag
+            .name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte));
     if !named {
         return Err(Refused::Name(tag.name.chars().take(NAME_MAX).collect()));
     }
@@ -89,28 +84,19 @@ pub fn accept(tag: Tag, head: bool) -> Result<[Option<Tag>; 2], Refused> {
         return Err(Refused::Reserved(tag.name));
     }
     if tag.value.len() > VALUE_MAX {
-        return Err(Refused::Value {
-            name: tag.name,
-            bytes: tag.value.len(),
-        });
+        return Err(Refused::Value { name: tag.name, bytes: tag.value.len() });
     }
     let header = (to_header && head).then(|| Tag {
         name: tag.name.clone(),
         value: visible(&tag.value),
         sink: Sink::Header,
     });
-    let record = to_record.then_some(Tag {
-        sink: Sink::Record,
-        ..tag
-    });
+    let record = to_record.then_some(Tag { sink: Sink::Record, ..tag });
     Ok([header, record])
 }
 
 fn is_reserved(name: &str) -> bool {
-    RESERVED.binary_search(&name).is_ok()
-        || RESERVED_PREFIXES
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+    RESERVED.binary_search(&name).is_ok() || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Visible ASCII and spaces between; everything else percent-encoded as UTF-8.
@@ -137,11 +123,7 @@ mod tests {
     use super::*;
 
     fn tag(name: &str, value: &str, sink: Sink) -> Tag {
-        Tag {
-            name: name.into(),
-            value: value.into(),
-            sink,
-        }
+        Tag { name: name.into(), value: value.into(), sink }
     }
 
     #[test]
@@ -153,13 +135,7 @@ mod tests {
     fn names_that_are_none_or_belong_to_the_host_are_refused() {
         let long = "x".repeat(65);
         for name in ["", "X-Cost", "a b", "a\r\nb", "é", "a:b", long.as_str()] {
-            assert!(
-                matches!(
-                    accept(tag(name, "v", Sink::Record), true),
-                    Err(Refused::Name(_))
-                ),
-                "{name:?}"
-            );
+            assert!(matches!(accept(tag(name, "v", Sink::Record), true), Err(Refused::Name(_))), "{name:?}");
         }
         for name in [
             "content-length",
@@ -173,17 +149,8 @@ mod tests {
             "retry-after",
             "access-control-allow-origin",
         ] {
-            assert!(
-                matches!(
-                    accept(tag(name, "v", Sink::Both), true),
-                    Err(Refused::Reserved(_))
-                ),
-                "{name}"
-            );
-            assert!(
-                accept(tag(name, "v", Sink::Record), true).is_ok(),
-                "{name} is a fine record field"
-            );
+            assert!(matches!(accept(tag(name, "v", Sink::Both), true), Err(Refused::Reserved(_))), "{name}");
+            assert!(accept(tag(name, "v", Sink::Record), true).is_ok(), "{name} is a fine record field");
         }
         assert!(accept(tag(&long[..64], "v", Sink::Header), true).is_ok());
     }
@@ -200,11 +167,7 @@ mod tests {
             ("   ", "%20%20%20"),
         ] {
             let [tag, none] = accept(tag("x-cost", value, Sink::Header), true).unwrap();
-            assert_eq!(
-                (tag.map(|tag| tag.value).as_deref(), none),
-                (Some(header), None),
-                "{value:?}"
-            );
+            assert_eq!((tag.map(|tag| tag.value).as_deref(), none), (Some(header), None), "{value:?}");
         }
     }
 
@@ -221,10 +184,7 @@ mod tests {
     fn sinks_are_taken_apart_and_the_record_phase_has_no_header() {
         let sinks = |sink, head| {
             let tags = accept(tag("a", "é", sink), head).unwrap();
-            tags.into_iter()
-                .flatten()
-                .map(|tag| (tag.sink, tag.value))
-                .collect::<Vec<_>>()
+            tags.into_iter().flatten().map(|tag| (tag.sink, tag.value)).collect::<Vec<_>>()
         };
         let header = (Sink::Header, "%C3%A9".to_owned());
         let record = (Sink::Record, "é".to_owned());

@@ -3,11 +3,7 @@
 use super::*;
 
 fn plugin(name: &str, kind: PluginKind) -> PluginRef {
-    PluginRef {
-        name: name.into(),
-        kind,
-        digest: "0123456789abcdef".into(),
-    }
+    PluginRef { name: name.into(), kind, digest: "0123456789abcdef".into() }
 }
 
 #[test]
@@ -30,37 +26,11 @@ fn the_policy_line_names_each_plugin_that_was_asked_once_and_by_kind() {
 #[test]
 fn scores_are_added_by_weight_and_an_exclusion_is_final() {
     let votes = |scores: &[Option<f64>]| {
-        scores
-            .iter()
-            .map(|score| Vote {
-                score: *score,
-                reason: None,
-            })
-            .collect::<Vec<_>>()
+        scores.iter().map(|score| Vote { score: *score, reason: None }).collect::<Vec<_>>()
     };
-    let mut ranking = Ranking {
-        scores: vec![Some(0.0); 3],
-        votes: Vec::new(),
-    };
-    add(
-        &mut ranking,
-        1.0,
-        "a".into(),
-        votes(&[Some(0.5), None, Some(1.0)]),
-    );
-    add(
-        &mut ranking,
-        2.0,
-        "b".into(),
-        votes(&[Some(0.25), Some(1.0), None]),
-    );
+    let mut ranking = Ranking { scores: vec![Some(0.0); 3], votes: Vec::new() };
+    add(&mut ranking, 1.0, "a".into(), votes(&[Some(0.5), None, Some(1.0)]));
+    add(&mut ranking, 2.0, "b".into(), votes(&[Some(0.25), Some(1.0), None]));
     assert_eq!(ranking.scores, [Some(1.0), None, None]);
-    assert_eq!(
-        ranking
-            .votes
-            .iter()
-            .map(|(name, _)| &**name)
-            .collect::<Vec<_>>(),
-        ["a", "b"]
-    );
+    assert_eq!(ranking.votes.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["a", "b"]);
 }

@@ -101,3 +101,6 @@ impl<T: Hosted + Tagger> tagger::exports::sluice::policy::tagger::Guest for Expo
         T::with_slot(|slot| slot.run(|plugin| plugin.tag(&request, &answer)))
     }
 }
+
+#[cfg(test)]
+mod tests;

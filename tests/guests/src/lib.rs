@@ -45,5 +45,9 @@ pub fn grow() -> ! {
 /// Recurses until the stack of calls is used up. Its frames hold next to nothing, or the guest would run out
 /// of its own memory for the stack first, which is another trap.
 pub fn dive(depth: u64) -> u64 {
-    if black_box(depth) == u64::MAX { 0 } else { dive(depth + 1).wrapping_add(depth) }
+    if black_box(depth) == u64::MAX {
+        0
+    } else {
+        dive(depth + 1).wrapping_add(depth)
+    }
 }

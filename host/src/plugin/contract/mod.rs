@@ -180,10 +180,6 @@ mod tests {
         ] {
             assert_eq!(Contract::of_version(version), contract, "{version:?}");
         }
-        assert!(
-            ACCEPTED
-                .iter()
-                .all(|version| Contract::of_version(version).is_some())
-        );
+        assert!(ACCEPTED.iter().all(|version| Contract::of_version(version).is_some()));
     }
 }

@@ -56,15 +56,11 @@ impl Exports {
         let has = |kind| kinds.contains(&kind);
         Ok(Self {
             plugin: plugin::GuestIndices::new(pre)?,
-            router: has(PluginKind::Router)
-                .then(|| router::GuestIndices::new(pre))
-                .transpose()?,
+            router: has(PluginKind::Router).then(|| router::GuestIndices::new(pre)).transpose()?,
             classifier: has(PluginKind::Classifier)
                 .then(|| classifier::GuestIndices::new(pre))
                 .transpose()?,
-            tagger: has(PluginKind::Tagger)
-                .then(|| tagger::GuestIndices::new(pre))
-                .transpose()?,
+            tagger: has(PluginKind::Tagger).then(|| tagger::GuestIndices::new(pre)).transpose()?,
         })
     }
 
@@ -72,21 +68,13 @@ impl Exports {
     pub fn load(&self, store: &mut Store<State>, instance: &Instance) -> wasmtime::Result<Guest> {
         Ok(Guest {
             plugin: self.plugin.load(&mut *store, instance)?,
-            router: self
-                .router
-                .as_ref()
-                .map(|found| found.load(&mut *store, instance))
-                .transpose()?,
+            router: self.router.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,
             classifier: self
                 .classifier
                 .as_ref()
                 .map(|found| found.load(&mut *store, instance))
                 .transpose()?,
-            tagger: self
-                .tagger
-                .as_ref()
-                .map(|found| found.load(&mut *store, instance))
-                .transpose()?,
+            tagger: self.tagger.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,
             candidates: Vec::new(),
         })
     }
@@ -105,18 +93,9 @@ pub struct Guest {
 impl Guest {
     /// Calls `describe`.
     pub async fn describe(&self, store: &mut Store<State>) -> wasmtime::Result<Description> {
-        let plugin::Description {
-            name,
-            version,
-            tags_head,
-            tags_record,
-        } = self.plugin.call_describe(store).await?;
-        Ok(Description {
-            name,
-            version,
-            tags_head,
-            tags_record,
-        })
+        let plugin::Description { name, version, tags_head, tags_record } =
+            self.plugin.call_describe(store).await?;
+        Ok(Description { name, version, tags_head, tags_record })
     }
 
     /// Calls `configure`.
@@ -138,46 +117,29 @@ impl Guest {
                 let headers = pairs(&facts.headers);
                 self.candidates.clear();
                 self.candidates.extend(candidates.iter().map(candidate));
-                let router = self
-                    .router
-                    .as_ref()
-                    .ok_or(wasmtime::Trap::UnreachableCodeReached)?;
-                let votes = router
-                    .call_score(store, request(facts, moment, &headers), &self.candidates)
-                    .await?;
+                let router = self.router.as_ref().ok_or(wasmtime::Trap::UnreachableCodeReached)?;
+                let votes =
+                    router.call_score(store, request(facts, moment, &headers), &self.candidates).await?;
                 Ok(Said::Votes(
                     votes
                         .into_iter()
-                        .map(|vote| core::Vote {
-                            score: vote.score,
-                            reason: vote.reason,
-                        })
+                        .map(|vote| core::Vote { score: vote.score, reason: vote.reason })
                         .collect(),
                 ))
             }
             Ask::Classify(facts, moment, failure) => {
                 let (headers, of_answer) = (pairs(&facts.headers), pairs(&failure.headers));
-                let classifier = self
-                    .classifier
-                    .as_ref()
-                    .ok_or(wasmtime::Trap::UnreachableCodeReached)?;
+                let classifier = self.classifier.as_ref().ok_or(wasmtime::Trap::UnreachableCodeReached)?;
                 let lent = failure_facts(failure, &of_answer);
-                let said = classifier
-                    .call_classify(store, request(facts, moment, &headers), lent)
-                    .await?;
+                let said = classifier.call_classify(store, request(facts, moment, &headers), lent).await?;
                 Ok(Said::Verdict(said.map(|said| verdict(&said))))
             }
             Ask::Tag(facts, moment, answer) => {
                 let headers = pairs(&facts.headers);
                 let attempts: Vec<_> = answer.attempts.iter().map(attempt).collect();
-                let tagger = self
-                    .tagger
-                    .as_ref()
-                    .ok_or(wasmtime::Trap::UnreachableCodeReached)?;
+                let tagger = self.tagger.as_ref().ok_or(wasmtime::Trap::UnreachableCodeReached)?;
                 let lent = answer_facts(answer, &attempts);
-                let tags = tagger
-                    .call_tag(store, request(facts, moment, &headers), lent)
-                    .await?;
+                let tags = tagger.call_tag(store, request(facts, moment, &headers), lent).await?;
                 Ok(Said::Tags(tags.into_iter().map(tag).collect()))
             }
         }
@@ -200,18 +162,13 @@ impl<'a> LentTarget<'a> {
         };
         Self {
             places: target.places.iter().map(place).collect(),
-            capabilities: target
-                .capabilities
-                .as_ref()
-                .map(|list| list.iter().map(String::as_str).collect()),
+            capabilities: target.capabilities.as_ref().map(|list| list.iter().map(String::as_str).collect()),
             attributes: pairs(&target.attributes),
         }
     }
 }
 
-fn target<'a>(
-    (target, lent): (&'a core::TargetFacts, &'a LentTarget<'a>),
-) -> types::TargetFacts<'a> {
+fn target<'a>((target, lent): (&'a core::TargetFacts, &'a LentTarget<'a>)) -> types::TargetFacts<'a> {
     types::TargetFacts {
         index: target.index,
         upstream: &target.upstream,
@@ -227,9 +184,7 @@ fn target<'a>(
 }
 
 fn pairs(list: &[(String, String)]) -> Vec<(&str, &str)> {
-    list.iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect()
+    list.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
 fn millis(time: Duration) -> u32 {

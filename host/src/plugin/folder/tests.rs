@@ -3,12 +3,7 @@
 use super::*;
 
 fn names(dir: &Path) -> Vec<String> {
-    scan(dir)
-        .unwrap()
-        .files
-        .iter()
-        .map(|found| found.file.to_string())
-        .collect()
+    scan(dir).unwrap().files.iter().map(|found| found.file.to_string()).collect()
 }
 
 #[test]
@@ -38,17 +33,11 @@ fn a_file_that_changes_after_the_scan_is_looked_at_again() {
     fs::write(&path, b"one").unwrap();
     let found = scan(dir.path()).unwrap().files.remove(0);
     assert_eq!(read(&found, 3), Ok(b"one".to_vec()));
-    assert!(matches!(
-        read(&found, 2),
-        Err(NotRead::Refused(Rejection::TooLarge { size: 3, max: 2 }))
-    ));
+    assert!(matches!(read(&found, 2), Err(NotRead::Refused(Rejection::TooLarge { size: 3, max: 2 }))));
     fs::write(&path, b"four").unwrap();
     assert_eq!(read(&found, 100), Err(NotRead::Changed));
     fs::remove_file(&path).unwrap();
-    assert!(matches!(
-        read(&found, 100),
-        Err(NotRead::Refused(Rejection::Read(_)))
-    ));
+    assert!(matches!(read(&found, 100), Err(NotRead::Refused(Rejection::Read(_)))));
 }
 
 #[test]
@@ -58,13 +47,7 @@ fn a_sidecar_belongs_to_its_plugin() {
         fs::write(dir.path().join(file), b"x").unwrap();
     }
     let scan = scan(dir.path()).unwrap();
-    assert_eq!(
-        scan.files
-            .iter()
-            .map(|found| found.sidecar.is_some())
-            .collect::<Vec<_>>(),
-        [true, false]
-    );
+    assert_eq!(scan.files.iter().map(|found| found.sidecar.is_some()).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]

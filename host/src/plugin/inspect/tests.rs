@@ -19,18 +19,9 @@ fn the_contract_is_chosen_by_the_names_of_exports() {
         Ok(vec![PluginKind::Router, PluginKind::Tagger])
     );
     assert!(matches!(kinds(&[]), Err(Rejection::NoContract { .. })));
-    assert!(matches!(
-        kinds(&["wasi:cli/run@0.2.6"]),
-        Err(Rejection::NoContract { .. })
-    ));
-    assert!(matches!(
-        kinds(&["sluice:policy/plugin@0.1.0"]),
-        Err(Rejection::Exports { .. })
-    ));
-    assert!(matches!(
-        kinds(&["sluice:policy/router@0.1.0"]),
-        Err(Rejection::Exports { .. })
-    ));
+    assert!(matches!(kinds(&["wasi:cli/run@0.2.6"]), Err(Rejection::NoContract { .. })));
+    assert!(matches!(kinds(&["sluice:policy/plugin@0.1.0"]), Err(Rejection::Exports { .. })));
+    assert!(matches!(kinds(&["sluice:policy/router@0.1.0"]), Err(Rejection::Exports { .. })));
     assert!(matches!(
         kinds(&["sluice:policy/plugin@0.1.0", "sluice:policy/router@0.2.0"]),
         Err(Rejection::Exports { .. })
@@ -67,47 +58,19 @@ fn only_the_log_and_an_empty_wasi_can_be_imported() {
 
 #[test]
 fn needs_beyond_a_limit_name_the_limit() {
-    let fine = Needs {
-        memory: 1 << 20,
-        memories: 1,
-        elements: 100,
-        tables: 2,
-    };
+    let fine = Needs { memory: 1 << 20, memories: 1, elements: 100, tables: 2 };
     assert_eq!(fine.within(1 << 20), Ok(()));
     for (needs, words) in [
-        (
-            Needs {
-                memory: (1 << 20) + 1,
-                ..fine
-            },
-            "initial memory",
-        ),
-        (
-            Needs {
-                memories: 2,
-                ..fine
-            },
-            "memories",
-        ),
+        (Needs { memory: (1 << 20) + 1, ..fine }, "initial memory"),
+        (Needs { memories: 2, ..fine }, "memories"),
         (Needs { tables: 5, ..fine }, "tables"),
-        (
-            Needs {
-                elements: 20_001,
-                ..fine
-            },
-            "elements",
-        ),
+        (Needs { elements: 20_001, ..fine }, "elements"),
     ] {
         let refused = needs.within(1 << 20).unwrap_err();
         assert!(refused.to_string().contains(words), "{refused}");
     }
     assert!(
-        Needs {
-            memory: MEMORY_MAX + 1,
-            ..fine
-        }
-        .within(u64::MAX)
-        .is_err(),
+        Needs { memory: MEMORY_MAX + 1, ..fine }.within(u64::MAX).is_err(),
         "the engine has a limit of its own"
     );
 }

@@ -36,28 +36,15 @@ impl Keeper {
         } else {
             match what {
                 What::Changed => {}
-                What::Known {
-                    fingerprint,
-                    digest,
-                } => self.known(&file, fingerprint, &digest),
-                What::Admitted {
-                    fingerprint,
-                    plugin,
-                    bytes,
-                } => {
+                What::Known { fingerprint, digest } => self.known(&file, fingerprint, &digest),
+                What::Admitted { fingerprint, plugin, bytes } => {
                     self.admitted(&file, fingerprint, *plugin, bytes).await;
                 }
-                What::Refused {
-                    fingerprint,
-                    digest,
-                    rejection,
-                } => {
+                What::Refused { fingerprint, digest, rejection } => {
                     self.refused(&file, fingerprint, digest, &rejection);
                 }
                 What::Restored(plugin) => self.restored(&file, plugin.map(|plugin| *plugin)),
-                What::RolledBack(outcome) => {
-                    self.rolled_back(&file, outcome.map(|plugin| *plugin)).await
-                }
+                What::RolledBack(outcome) => self.rolled_back(&file, outcome.map(|plugin| *plugin)).await,
             }
         }
         self.begin_due(clock::now());
@@ -70,23 +57,13 @@ impl Keeper {
             return;
         };
         entry.handled(fingerprint);
-        if entry
-            .running
-            .as_ref()
-            .is_some_and(|plugin| **plugin.digest() == *digest)
-        {
+        if entry.running.as_ref().is_some_and(|plugin| **plugin.digest() == *digest) {
             entry.state = PluginState::Active;
             (entry.rejection, entry.refused) = (None, None);
         }
     }
 
-    async fn admitted(
-        &mut self,
-        file: &str,
-        fingerprint: Fingerprint,
-        plugin: Plugin,
-        bytes: Arc<[u8]>,
-    ) {
+    async fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, bytes: Arc<[u8]>) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
@@ -99,15 +76,9 @@ impl Keeper {
         (entry.rejection, entry.refused) = (None, None);
         // Told after it runs: whoever hears of it finds it running.
         self.publish();
-        self.shop.watch.reloaded(
-            plugin.name(),
-            Reload::Loaded {
-                digest: plugin.digest(),
-            },
-        );
+        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
         let name = plugin.name().clone();
-        self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref()))
-            .await;
+        self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref())).await;
     }
 
     /// A file that looks unfinished gets its time before it is refused for good; what says nothing about the
@@ -146,27 +117,18 @@ impl Keeper {
             return;
         };
         let status = RejectionStatus::new(rejection, digest.as_deref(), clock::wall());
-        let told = entry.rejection.as_ref().is_some_and(|before| {
-            before.digest == status.digest && before.message == status.message
-        });
-        entry.state = if entry.running.is_some() {
-            PluginState::LastGood
-        } else {
-            PluginState::Rejected
-        };
+        let told = entry
+            .rejection
+            .as_ref()
+            .is_some_and(|before| before.digest == status.digest && before.message == status.message);
+        entry.state = if entry.running.is_some() { PluginState::LastGood } else { PluginState::Rejected };
         if told {
             return;
         }
         entry.rejection = Some(status.clone());
         let name = entry.name.clone();
         self.show();
-        self.shop.watch.reloaded(
-            &name,
-            Reload::Rejected {
-                reason: status.reason,
-                message: &status.message,
-            },
-        );
+        self.shop.watch.reloaded(&name, Reload::Rejected { reason: status.reason, message: &status.message });
     }
 
     fn restore(&mut self, file: &str) {
@@ -190,12 +152,7 @@ impl Keeper {
         entry.running = Some(plugin.clone());
         entry.state = PluginState::LastGood;
         self.publish();
-        self.shop.watch.reloaded(
-            plugin.name(),
-            Reload::Loaded {
-                digest: plugin.digest(),
-            },
-        );
+        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
     }
 
     /// A plugin was set aside. If its version is new, the one before it takes its place.
@@ -233,18 +190,9 @@ impl Keeper {
         entry.refused.clone_from(&digest);
         entry.state = PluginState::LastGood;
         let rejection = Rejection::RolledBack(self.setup.plugins.probation);
-        entry.rejection = Some(RejectionStatus::new(
-            &rejection,
-            digest.as_deref(),
-            clock::wall(),
-        ));
+        entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
         self.publish();
-        self.shop.watch.reloaded(
-            plugin.name(),
-            Reload::RolledBack {
-                digest: plugin.digest(),
-            },
-        );
+        self.shop.watch.reloaded(plugin.name(), Reload::RolledBack { digest: plugin.digest() });
         let name = plugin.name().clone();
         self.on_disk(move |disk| disk.roll_back(&name)).await;
     }
@@ -286,11 +234,7 @@ impl Keeper {
     async fn on_disk(&self, work: impl FnOnce(&LastGood) + Send + 'static) {
         let last_good = self.shop.last_good.clone();
         // It reports what goes wrong itself; a panic in it is a bug that must not stop the keeper.
-        let _ = self
-            .shop
-            .tracker
-            .spawn_blocking(move || work(&last_good))
-            .await;
+        let _ = self.shop.tracker.spawn_blocking(move || work(&last_good)).await;
     }
 
     /// Makes a set of what runs, and shows it if it is another than before.
@@ -299,11 +243,8 @@ impl Keeper {
         if self.starting {
             return;
         }
-        let running: Vec<Arc<Plugin>> = self
-            .entries
-            .values()
-            .filter_map(|entry| entry.running.clone())
-            .collect();
+        let running: Vec<Arc<Plugin>> =
+            self.entries.values().filter_map(|entry| entry.running.clone()).collect();
         let denying: Vec<Arc<str>> = self
             .entries
             .values()
@@ -364,8 +305,7 @@ impl Keeper {
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
         for file in files {
-            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file))
-            else {
+            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else {
                 continue;
             };
             let Some(plugin) = entry.running.clone() else {

@@ -9,26 +9,14 @@ use crate::plugin::compiled::digest;
 use crate::plugin::{PluginState, Reason, Registry};
 
 fn running(registry: &Registry) -> Vec<String> {
-    registry
-        .current()
-        .active()
-        .iter()
-        .map(|plugin| plugin.digest().to_string())
-        .collect()
+    registry.current().active().iter().map(|plugin| plugin.digest().to_string()).collect()
 }
 
 async fn until_runs(registry: &Registry, bytes: &[&[u8]]) {
-    let wanted: Vec<String> = bytes
-        .iter()
-        .map(|bytes| digest(bytes).to_string())
-        .collect();
+    let wanted: Vec<String> = bytes.iter().map(|bytes| digest(bytes).to_string()).collect();
     let mut sets = registry.subscribe();
     let waiting = sets.wait_for(|set| {
-        set.active()
-            .iter()
-            .map(|plugin| plugin.digest().to_string())
-            .collect::<Vec<_>>()
-            == wanted
+        set.active().iter().map(|plugin| plugin.digest().to_string()).collect::<Vec<_>>() == wanted
     });
     if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
         panic!("expected {wanted:?}: {:#?}", registry.status());
@@ -38,21 +26,14 @@ async fn until_runs(registry: &Registry, bytes: &[&[u8]]) {
 #[tokio::test]
 async fn a_file_that_is_renamed_into_place_replaces_what_ran() {
     let bench = Bench::with_folder();
-    let (one, two) = (
-        variant(PluginKind::Router, 1),
-        variant(PluginKind::Router, 2),
-    );
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
     bench.put("a.wasm", &one);
     let registry = bench.start().await;
     assert_eq!(running(&registry), [digest(&one).to_string()]);
     let kept = registry.current();
     bench.put("a.wasm", &two);
     until_runs(&registry, &[&two]).await;
-    assert_eq!(
-        *kept.active()[0].digest(),
-        digest(&one),
-        "a request in flight keeps what it began with"
-    );
+    assert_eq!(*kept.active()[0].digest(), digest(&one), "a request in flight keeps what it began with");
     bench.put("a.wasm", &one);
     until_runs(&registry, &[&one]).await;
     assert_eq!(bench.recorder.count("rejected"), 0);
@@ -61,10 +42,7 @@ async fn a_file_that_is_renamed_into_place_replaces_what_ran() {
 #[tokio::test]
 async fn a_file_written_in_two_halves_is_never_refused_and_then_runs() {
     let bench = Bench::with_folder();
-    let (one, two) = (
-        variant(PluginKind::Router, 1),
-        variant(PluginKind::Router, 2),
-    );
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
     bench.put("a.wasm", &one);
     let registry = bench.start().await;
     let mut file = fs::File::create(bench.path("a.wasm")).unwrap();
@@ -76,12 +54,7 @@ async fn a_file_written_in_two_halves_is_never_refused_and_then_runs() {
     file.write_all(&two[two.len() / 2..]).unwrap();
     drop(file);
     until_runs(&registry, &[&two]).await;
-    assert_eq!(
-        bench.recorder.count("rejected"),
-        0,
-        "{:#?}",
-        bench.recorder.lines()
-    );
+    assert_eq!(bench.recorder.count("rejected"), 0, "{:#?}", bench.recorder.lines());
 }
 
 #[tokio::test]
@@ -90,42 +63,26 @@ async fn junk_keeps_the_last_good_version_and_says_why() {
     let one = variant(PluginKind::Router, 1);
     bench.put("a.wasm", &one);
     let registry = bench.start().await;
-    for (at, junk) in [b"junk".to_vec(), Vec::new(), b"\0asm\x0d\0\x01\0".to_vec()]
-        .into_iter()
-        .enumerate()
-    {
+    for (at, junk) in [b"junk".to_vec(), Vec::new(), b"\0asm\x0d\0\x01\0".to_vec()].into_iter().enumerate() {
         fs::write(bench.path("a.wasm"), junk).unwrap();
         bench.recorder.wait_for("rejected a", at + 1).await;
         until_state(&registry, "a.wasm", PluginState::LastGood).await;
         assert_eq!(running(&registry), [digest(&one).to_string()]);
     }
     assert_eq!(
-        entry(&registry, "a.wasm")
-            .rejection
-            .map(|rejection| rejection.reason),
+        entry(&registry, "a.wasm").rejection.map(|rejection| rejection.reason),
         Some(Reason::Contract)
     );
     bench.put("a.wasm", &one);
     until_state(&registry, "a.wasm", PluginState::Active).await;
-    assert_eq!(
-        entry(&registry, "a.wasm").rejection,
-        None,
-        "what runs is in the file again"
-    );
-    assert_eq!(
-        bench.recorder.count("loaded a"),
-        1,
-        "and was never loaded again"
-    );
+    assert_eq!(entry(&registry, "a.wasm").rejection, None, "what runs is in the file again");
+    assert_eq!(bench.recorder.count("loaded a"), 1, "and was never loaded again");
 }
 
 #[tokio::test]
 async fn a_mounted_configuration_that_swaps_its_data_link_takes_effect() {
     let bench = Bench::with_folder();
-    let (one, two) = (
-        variant(PluginKind::Router, 1),
-        variant(PluginKind::Router, 2),
-    );
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
     let versions = [("..v1", &one), ("..v2", &two)];
     for (folder, bytes) in versions {
         fs::create_dir(bench.path(folder)).unwrap();
@@ -143,10 +100,7 @@ async fn a_mounted_configuration_that_swaps_its_data_link_takes_effect() {
 #[tokio::test]
 async fn a_removed_file_is_unloaded_and_the_others_are_not_touched() {
     let bench = Bench::with_folder();
-    let (one, two) = (
-        variant(PluginKind::Router, 1),
-        variant(PluginKind::Router, 2),
-    );
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
     bench.put("a.wasm", &one);
     bench.put("b.wasm", &two);
     let registry = bench.start().await;
@@ -154,10 +108,7 @@ async fn a_removed_file_is_unloaded_and_the_others_are_not_touched() {
     let kept = registry.current().active()[1].clone();
     fs::remove_file(bench.path("a.wasm")).unwrap();
     until_runs(&registry, &[&two]).await;
-    assert!(std::sync::Arc::ptr_eq(
-        &kept,
-        &registry.current().active()[0]
-    ));
+    assert!(std::sync::Arc::ptr_eq(&kept, &registry.current().active()[0]));
     assert_eq!(entry(&registry, "a.wasm").state, PluginState::Removed);
     fs::remove_file(bench.path("b.wasm")).unwrap();
     until_runs(&registry, &[]).await;
@@ -169,10 +120,7 @@ async fn a_removed_file_is_unloaded_and_the_others_are_not_touched() {
 #[tokio::test]
 async fn a_folder_that_goes_away_keeps_what_runs_and_counts_again_when_it_is_back() {
     let bench = Bench::with_folder();
-    let (one, two) = (
-        variant(PluginKind::Router, 1),
-        variant(PluginKind::Tagger, 2),
-    );
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Tagger, 2));
     bench.put("a.wasm", &one);
     let registry = bench.start().await;
     let away = bench.root.path().join("away");
@@ -206,10 +154,7 @@ async fn the_timer_finds_what_no_event_told() {
     bench.settings.rescan = Duration::from_millis(50);
     // A link to a file outside: what happens there sends no event to anybody who watches the folder.
     let outside = bench.root.path().join("outside.wasm");
-    let (one, two) = (
-        variant(PluginKind::Router, 1),
-        variant(PluginKind::Router, 2),
-    );
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
     fs::write(&outside, &one).unwrap();
     std::os::unix::fs::symlink(&outside, bench.path("a.wasm")).unwrap();
     let registry = bench.start().await;
@@ -251,11 +196,7 @@ async fn the_keeper_ends_when_it_is_told_to() {
     let registry = bench.start().await;
     bench.stop.cancel();
     bench.tracker.close();
-    tokio::time::timeout(PATIENCE, bench.tracker.wait())
-        .await
-        .unwrap();
-    let again = registry
-        .reconfigure(&bench.settings, targets(1), Default::default())
-        .await;
+    tokio::time::timeout(PATIENCE, bench.tracker.wait()).await.unwrap();
+    let again = registry.reconfigure(&bench.settings, targets(1), Default::default()).await;
     assert!(again.is_err(), "nobody is there any more");
 }

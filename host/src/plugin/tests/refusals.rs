@@ -21,36 +21,16 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         ("cut.wasm", half, Reason::Parse, "at byte"),
         ("none.wasm", Vec::new(), Reason::Size, "empty"),
         ("large.wasm", vec![0; 4 << 20], Reason::Size, "4194304"),
-        (
-            "text.wasm",
-            b"hello, this is text".to_vec(),
-            Reason::Magic,
-            "68 65 6c 6c 6f",
-        ),
-        (
-            "core.wasm",
-            EMPTY_MODULE.to_vec(),
-            Reason::Magic,
-            "core module",
-        ),
+        ("text.wasm", b"hello, this is text".to_vec(), Reason::Magic, "68 65 6c 6c 6f"),
+        ("core.wasm", EMPTY_MODULE.to_vec(), Reason::Magic, "core module"),
         (
             "native.wasm",
             engine.precompile_component(&router()).unwrap(),
             Reason::Precompiled,
             "compiled machine code",
         ),
-        (
-            "named.cwasm",
-            router(),
-            Reason::Precompiled,
-            "compiled machine code",
-        ),
-        (
-            "nothing.wasm",
-            EMPTY_COMPONENT.to_vec(),
-            Reason::Contract,
-            "exports nothing",
-        ),
+        ("named.cwasm", router(), Reason::Precompiled, "compiled machine code"),
+        ("nothing.wasm", EMPTY_COMPONENT.to_vec(), Reason::Contract, "exports nothing"),
         (
             "newer.wasm",
             patched(router(), "@0.1.0", "@0.2.0"),
@@ -101,38 +81,21 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
             "{file}: {}",
             rejection.message
         );
-        assert!(
-            rejection.message.contains(words),
-            "{file}: {}",
-            rejection.message
-        );
+        assert!(rejection.message.contains(words), "{file}: {}", rejection.message);
         let name = file.rsplit_once('.').unwrap().0;
         assert!(
-            bench
-                .recorder
-                .count(&format!("rejected {name} {}", reason.as_str()))
-                == 1,
+            bench.recorder.count(&format!("rejected {name} {}", reason.as_str())) == 1,
             "{file} is told once"
         );
     }
     assert_eq!(
-        entry(&registry, "folder.wasm")
-            .rejection
-            .map(|rejection| rejection.reason),
+        entry(&registry, "folder.wasm").rejection.map(|rejection| rejection.reason),
         Some(Reason::Read)
     );
     assert_eq!(entry(&registry, "fine.wasm").state, PluginState::Active);
     assert_eq!(entry(&registry, "twice.WASM").state, PluginState::Active);
-    let files = registry
-        .status()
-        .iter()
-        .filter(|entry| entry.file.is_some())
-        .count();
-    assert_eq!(
-        files,
-        cases.len() + 3,
-        "README and left-overs are no plugins"
-    );
+    let files = registry.status().iter().filter(|entry| entry.file.is_some()).count();
+    assert_eq!(files, cases.len() + 3, "README and left-overs are no plugins");
     assert_eq!(registry.current().active().len(), 2);
 }
 
@@ -163,11 +126,6 @@ async fn a_refused_file_is_told_once_however_often_it_is_looked_at() {
     bench.put("bad.wasm", b"no plugin at all");
     bench.put("two.wasm", &variant(PluginKind::Router, 2));
     bench.recorder.wait_for("loaded two", 1).await;
-    assert_eq!(
-        bench.recorder.count("rejected bad"),
-        1,
-        "{:#?}",
-        bench.recorder.lines()
-    );
+    assert_eq!(bench.recorder.count("rejected bad"), 1, "{:#?}", bench.recorder.lines());
     assert_eq!(entry(&registry, "bad.wasm").state, PluginState::Rejected);
 }

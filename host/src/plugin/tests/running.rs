@@ -11,24 +11,17 @@ use crate::plugin::compiled::{Bounds, digest};
 use crate::plugin::engine::Host;
 use crate::plugin::loaded::{History, Parts};
 use crate::plugin::{
-    Ask, BuiltinSettings, Instances, Plugin, PluginOptions, PluginState, Quiet, Rejection,
-    StartError,
+    Ask, BuiltinSettings, Instances, Plugin, PluginOptions, PluginState, Quiet, Rejection, StartError,
 };
 use crate::policy::{Policy, policy_line};
 
 /// A plugin outside any registry.
-async fn plugin(
-    kind: PluginKind,
-    options: PluginOptions,
-) -> (Result<Plugin, Rejection>, Arc<AtomicUsize>) {
+async fn plugin(kind: PluginKind, options: PluginOptions) -> (Result<Plugin, Rejection>, Arc<AtomicUsize>) {
     let host = Host::get().unwrap();
     let bytes = bundled(kind);
     let history = History::new();
     let live = history.live.clone();
-    let bounds = Bounds {
-        file: options.file,
-        memory: options.memory,
-    };
+    let bounds = Bounds { file: options.file, memory: options.memory };
     let parts = |compiled| Parts {
         name: "sample".into(),
         file: Some("sample.wasm".into()),
@@ -41,16 +34,8 @@ async fn plugin(
     };
     let digest = digest(&bytes);
     let tracker = tokio_util::task::TaskTracker::new();
-    let admitted = admit(
-        host,
-        &tracker,
-        bytes.into(),
-        digest,
-        options.sha256.as_deref(),
-        bounds,
-        parts,
-    )
-    .await;
+    let admitted =
+        admit(host, &tracker, bytes.into(), digest, options.sha256.as_deref(), bounds, parts).await;
     (admitted, live)
 }
 
@@ -65,34 +50,16 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
     let policy = Policy::new(registry.current(), 7);
 
     let ranked = policy.rank(&request(), moment(), &candidates(3)).await;
-    let scores: Vec<f64> = ranked
-        .advice
-        .scores
-        .iter()
-        .map(|score| score.unwrap())
-        .collect();
-    assert!(
-        scores.is_sorted_by(|one, other| one > other),
-        "the configured order: {scores:?}"
-    );
+    let scores: Vec<f64> = ranked.advice.scores.iter().map(|score| score.unwrap()).collect();
+    assert!(scores.is_sorted_by(|one, other| one > other), "the configured order: {scores:?}");
 
     let judged = policy.judge(&request(), moment(), &failure(503)).await;
     assert_eq!(judged.advice.verdict.kind, FailureKind::RetryableUpstream);
     assert_eq!(judged.advice.by.as_deref(), Some("standard-classifier"));
 
-    let tagged = policy
-        .tag(&request(), moment(), &answer(TagPhase::Head))
-        .await;
-    let header = |name: &str| {
-        tagged
-            .advice
-            .iter()
-            .find(|tag| tag.name == name && tag.sink == Sink::Header)
-    };
-    assert_eq!(
-        header("x-sluice-route").map(|tag| tag.value.as_str()),
-        Some("fallback")
-    );
+    let tagged = policy.tag(&request(), moment(), &answer(TagPhase::Head)).await;
+    let header = |name: &str| tagged.advice.iter().find(|tag| tag.name == name && tag.sink == Sink::Header);
+    assert_eq!(header("x-sluice-route").map(|tag| tag.value.as_str()), Some("fallback"));
 
     let mut asked = ranked.by;
     asked.extend(judged.by);
@@ -106,20 +73,8 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
             digests[0], digests[1], digests[2]
         )
     );
-    assert!(
-        registry
-            .status()
-            .iter()
-            .all(|entry| entry.file.is_none() && entry.state == PluginState::Active)
-    );
-    assert_eq!(
-        registry
-            .status()
-            .iter()
-            .map(|entry| entry.calls)
-            .sum::<u64>(),
-        3
-    );
+    assert!(registry.status().iter().all(|entry| entry.file.is_none() && entry.state == PluginState::Active));
+    assert_eq!(registry.status().iter().map(|entry| entry.calls).sum::<u64>(), 3);
 }
 
 #[tokio::test]
@@ -128,10 +83,7 @@ async fn nobody_is_asked_when_there_is_nothing_to_choose() {
     let policy = Policy::new(bench.start().await.current(), 1);
     for count in [0, 1] {
         let ranked = policy.rank(&request(), moment(), &candidates(count)).await;
-        assert_eq!(
-            (ranked.advice.scores.len(), ranked.by.len()),
-            (count as usize, 0)
-        );
+        assert_eq!((ranked.advice.scores.len(), ranked.by.len()), (count as usize, 0));
     }
     assert_eq!(bench.recorder.count("called"), 0);
 }
@@ -139,37 +91,20 @@ async fn nobody_is_asked_when_there_is_nothing_to_choose() {
 #[tokio::test]
 async fn a_bundled_plugin_that_refuses_its_settings_ends_the_start_with_its_own_words() {
     let bench = Bench::new();
-    let builtin = BuiltinSettings {
-        router_json: r#"{"mode":"sideways"}"#.into(),
-        ..BuiltinSettings::default()
-    };
-    let Err(StartError::Bundled(error)) = bench.try_start(builtin).await else {
-        panic!("it started")
-    };
+    let builtin =
+        BuiltinSettings { router_json: r#"{"mode":"sideways"}"#.into(), ..BuiltinSettings::default() };
+    let Err(StartError::Bundled(error)) = bench.try_start(builtin).await else { panic!("it started") };
     assert_eq!(error.name, "weighted-router");
-    assert!(
-        matches!(&error.rejection, Rejection::Configure(words) if words.contains("mode")),
-        "{error}"
-    );
+    assert!(matches!(&error.rejection, Rejection::Configure(words) if words.contains("mode")), "{error}");
 }
 
 #[tokio::test]
 async fn a_warm_instance_is_used_again_and_retired_after_its_calls() {
-    let (plugin, live) = plugin(
-        PluginKind::Router,
-        PluginOptions {
-            calls: 3,
-            ..options()
-        },
-    )
-    .await;
+    let (plugin, live) = plugin(PluginKind::Router, PluginOptions { calls: 3, ..options() }).await;
     let plugin = plugin.unwrap();
     let mut alive = Vec::new();
     for _ in 0..6 {
-        plugin
-            .ask(Ask::Score(&request(), moment(), &candidates(2)))
-            .await
-            .unwrap();
+        plugin.ask(Ask::Score(&request(), moment(), &candidates(2))).await.unwrap();
         alive.push(live.load(Ordering::Relaxed));
     }
     assert_eq!(alive, [1, 1, 0, 1, 1, 0], "one instance serves three calls");
@@ -177,20 +112,11 @@ async fn a_warm_instance_is_used_again_and_retired_after_its_calls() {
 
 #[tokio::test]
 async fn a_fresh_instance_serves_one_call() {
-    let (plugin, live) = plugin(
-        PluginKind::Router,
-        PluginOptions {
-            instances: Instances::Fresh,
-            ..options()
-        },
-    )
-    .await;
+    let (plugin, live) =
+        plugin(PluginKind::Router, PluginOptions { instances: Instances::Fresh, ..options() }).await;
     let plugin = plugin.unwrap();
     for _ in 0..3 {
-        plugin
-            .ask(Ask::Score(&request(), moment(), &candidates(2)))
-            .await
-            .unwrap();
+        plugin.ask(Ask::Score(&request(), moment(), &candidates(2))).await.unwrap();
         assert_eq!(live.load(Ordering::Relaxed), 0);
     }
 }
@@ -198,23 +124,14 @@ async fn a_fresh_instance_serves_one_call() {
 #[tokio::test]
 async fn many_calls_at_a_time_make_no_more_instances_than_may_run() {
     let bench = Bench::new();
-    let (plugin, live) = plugin(
-        PluginKind::Router,
-        PluginOptions {
-            concurrency: 3,
-            ..options()
-        },
-    )
-    .await;
+    let (plugin, live) = plugin(PluginKind::Router, PluginOptions { concurrency: 3, ..options() }).await;
     let plugin = Arc::new(plugin.unwrap());
     let calls: Vec<_> = (0..64)
         .map(|_| {
             let plugin = plugin.clone();
-            bench.tracker.spawn(async move {
-                plugin
-                    .ask(Ask::Score(&request(), moment(), &candidates(8)))
-                    .await
-            })
+            bench
+                .tracker
+                .spawn(async move { plugin.ask(Ask::Score(&request(), moment(), &candidates(8))).await })
         })
         .collect();
     for call in calls {
@@ -229,36 +146,16 @@ async fn a_reconfiguration_keeps_history_and_changes_instances() {
     bench.put("mine.wasm", &variant(PluginKind::Router, 1));
     let registry = bench.start().await;
     let before = registry.current();
-    Policy::new(before.clone(), 1)
-        .rank(&request(), moment(), &candidates(2))
-        .await;
+    Policy::new(before.clone(), 1).rank(&request(), moment(), &candidates(2)).await;
 
-    let set = registry
-        .reconfigure(&bench.settings, targets(3), BuiltinSettings::default())
-        .await
-        .unwrap();
+    let set = registry.reconfigure(&bench.settings, targets(3), BuiltinSettings::default()).await.unwrap();
     assert_eq!((before.targets().len(), set.targets().len()), (2, 3));
     assert!(!Arc::ptr_eq(&before.active()[0], &set.active()[0]));
-    assert_eq!(
-        entry(&registry, "mine.wasm").calls,
-        1,
-        "it is the same version"
-    );
+    assert_eq!(entry(&registry, "mine.wasm").calls, 1, "it is the same version");
 
-    let bad = BuiltinSettings {
-        tagger_json: "[]".into(),
-        ..BuiltinSettings::default()
-    };
-    assert!(
-        registry
-            .reconfigure(&bench.settings, targets(1), bad)
-            .await
-            .is_err()
-    );
-    assert!(
-        Arc::ptr_eq(&registry.current(), &set),
-        "a refused configuration changes nothing"
-    );
+    let bad = BuiltinSettings { tagger_json: "[]".into(), ..BuiltinSettings::default() };
+    assert!(registry.reconfigure(&bench.settings, targets(1), bad).await.is_err());
+    assert!(Arc::ptr_eq(&registry.current(), &set), "a refused configuration changes nothing");
 }
 
 #[tokio::test]
@@ -286,8 +183,5 @@ async fn a_thousand_new_instances_of_a_plugin_leave_none_behind() {
     let weak_before = compiled.strong_count();
     drop(current);
     assert_eq!(live.load(Ordering::Relaxed), 0);
-    assert!(
-        compiled.strong_count() < weak_before,
-        "the plugin let go of its code"
-    );
+    assert!(compiled.strong_count() < weak_before, "the plugin let go of its code");
 }

@@ -24,10 +24,7 @@ async fn file(kind: PluginKind, on_error: OnError, watch: Arc<dyn PluginWatch>) 
         deadline: Duration::from_millis(20),
         ..PluginOptions::defaults(&Bench::new().settings)
     };
-    let bounds = Bounds {
-        file: options.file,
-        memory: options.memory,
-    };
+    let bounds = Bounds { file: options.file, memory: options.memory };
     let parts = |compiled| Parts {
         name: "mine".into(),
         file: Some("mine.wasm".into()),
@@ -40,26 +37,10 @@ async fn file(kind: PluginKind, on_error: OnError, watch: Arc<dyn PluginWatch>) 
     };
     let digest = digest(&bytes);
     let tracker = TaskTracker::new();
-    Arc::new(
-        admit(
-            Host::get().unwrap(),
-            &tracker,
-            bytes.into(),
-            digest,
-            None,
-            bounds,
-            parts,
-        )
-        .await
-        .unwrap(),
-    )
+    Arc::new(admit(Host::get().unwrap(), &tracker, bytes.into(), digest, None, bounds, parts).await.unwrap())
 }
 
-async fn set(
-    active: Vec<Arc<Plugin>>,
-    denying: Vec<Arc<str>>,
-    recorder: &Arc<Recorder>,
-) -> Arc<PluginSet> {
+async fn set(active: Vec<Arc<Plugin>>, denying: Vec<Arc<str>>, recorder: &Arc<Recorder>) -> Arc<PluginSet> {
     let options = PluginOptions {
         concurrency: 1,
         deadline: Duration::from_millis(20),
@@ -68,17 +49,8 @@ async fn set(
     let (targets, watch) = (targets(2).into(), recorder.clone() as Arc<dyn PluginWatch>);
     let host = Host::get().unwrap();
     let builtin = BuiltinSettings::default();
-    let bundled = Bundled::start(
-        host,
-        &TaskTracker::new(),
-        &options,
-        &targets,
-        &builtin,
-        &watch,
-        None,
-    )
-    .await
-    .unwrap();
+    let bundled =
+        Bundled::start(host, &TaskTracker::new(), &options, &targets, &builtin, &watch, None).await.unwrap();
     Arc::new(PluginSet::new(active, bundled, targets, denying, watch))
 }
 
@@ -92,22 +64,12 @@ async fn the_bundled_policy_answers_in_the_place_of_a_plugin_that_cannot() {
     assert!(!ranked.denied);
     assert_eq!(ranked.advice.votes.len(), 1);
     assert_eq!(&*ranked.advice.votes[0].0, "weighted-router");
-    assert_eq!(
-        ranked
-            .by
-            .iter()
-            .map(|plugin| &*plugin.name)
-            .collect::<Vec<_>>(),
-        ["mine", "weighted-router"]
-    );
+    assert_eq!(ranked.by.iter().map(|plugin| &*plugin.name).collect::<Vec<_>>(), ["mine", "weighted-router"]);
     assert_eq!(recorder.count("called mine router saturated"), 1);
     for _ in 0..8 {
         policy.rank(&request(), moment(), &candidates(2)).await;
     }
-    assert!(
-        !router.is_set_aside(),
-        "a full house is not the plugin's fault"
-    );
+    assert!(!router.is_set_aside(), "a full house is not the plugin's fault");
 }
 
 #[tokio::test]
@@ -127,9 +89,7 @@ async fn a_plugin_that_is_to_deny_denies_and_nobody_answers_in_its_place() {
                 (asked.denied, asked.by.len())
             }
             PluginKind::Tagger => {
-                let asked = policy
-                    .tag(&request(), moment(), &answer(TagPhase::Head))
-                    .await;
+                let asked = policy.tag(&request(), moment(), &answer(TagPhase::Head)).await;
                 (asked.denied, asked.by.len())
             }
         };
@@ -142,18 +102,8 @@ async fn a_plugin_that_is_to_deny_denies_and_nobody_answers_in_its_place() {
 async fn a_plugin_that_is_to_deny_and_never_ran_refuses_every_request() {
     let recorder = Arc::<Recorder>::default();
     let policy = Policy::new(set(Vec::new(), vec!["strict".into()], &recorder).await, 1);
-    assert!(
-        policy
-            .rank(&request(), moment(), &candidates(2))
-            .await
-            .denied
-    );
-    assert!(
-        policy
-            .rank(&request(), moment(), &candidates(1))
-            .await
-            .denied
-    );
+    assert!(policy.rank(&request(), moment(), &candidates(2)).await.denied);
+    assert!(policy.rank(&request(), moment(), &candidates(1)).await.denied);
     assert_eq!(policy.set().denying(), [Arc::<str>::from("strict")]);
 }
 
@@ -167,19 +117,10 @@ async fn the_hosts_last_resort_answers_and_is_counted_when_even_the_bundled_poli
     }
     let policy = Policy::new(set.clone(), 1);
     let ranked = policy.rank(&request(), moment(), &candidates(2)).await;
-    assert_eq!(
-        ranked.advice.scores,
-        [Some(1.0), Some(0.5)],
-        "the configured order"
-    );
+    assert_eq!(ranked.advice.scores, [Some(1.0), Some(0.5)], "the configured order");
     let judged = policy.judge(&request(), moment(), &failure(504)).await;
-    assert_eq!(
-        (judged.advice.verdict.kind.as_str(), judged.advice.by),
-        ("retryable_timeout", None)
-    );
-    let tagged = policy
-        .tag(&request(), moment(), &answer(TagPhase::Head))
-        .await;
+    assert_eq!((judged.advice.verdict.kind.as_str(), judged.advice.by), ("retryable_timeout", None));
+    let tagged = policy.tag(&request(), moment(), &answer(TagPhase::Head)).await;
     assert_eq!((tagged.advice, tagged.denied), (Vec::new(), false));
     for kind in PluginKind::ALL {
         assert_eq!(recorder.count(&format!("last_resort {}", kind.as_str())), 1);

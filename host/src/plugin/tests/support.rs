@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice_core::facts::{
-    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts,
-    TagPhase, TargetFacts,
+    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts, TagPhase,
+    TargetFacts,
 };
 use sluice_core::kind::Stage;
 use tempfile::TempDir;
@@ -60,10 +60,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self {
-            lines: Mutex::default(),
-            news: watch::Sender::new(0),
-        }
+        Self { lines: Mutex::default(), news: watch::Sender::new(0) }
     }
 }
 
@@ -79,10 +76,7 @@ impl Recorder {
 
     /// Lines that begin so.
     pub fn count(&self, prefix: &str) -> usize {
-        self.lines()
-            .iter()
-            .filter(|line| line.starts_with(prefix))
-            .count()
+        self.lines().iter().filter(|line| line.starts_with(prefix)).count()
     }
 
     /// Waits for the `n`th line that begins so.
@@ -101,11 +95,7 @@ impl Recorder {
 
 impl PluginWatch for Recorder {
     fn called(&self, plugin: &str, kind: PluginKind, result: CallResult, _: Duration) {
-        self.add(format!(
-            "called {plugin} {} {}",
-            kind.as_str(),
-            result.as_str()
-        ));
+        self.add(format!("called {plugin} {} {}", kind.as_str(), result.as_str()));
     }
 
     fn reloaded(&self, plugin: &str, change: Reload<'_>) {
@@ -113,11 +103,7 @@ impl PluginWatch for Recorder {
             Reload::Rejected { reason, .. } => reason.as_str(),
             _ => "",
         };
-        self.add(
-            format!("{} {plugin} {reason}", change.result())
-                .trim_end()
-                .to_owned(),
-        );
+        self.add(format!("{} {plugin} {reason}", change.result()).trim_end().to_owned());
     }
 
     fn log_line(&self, line: &LogLine<'_>) {
@@ -231,8 +217,7 @@ pub async fn until(registry: &Registry, what: &str, holds: impl Fn(&[PluginStatu
 
 pub async fn until_state(registry: &Registry, file: &str, state: PluginState) {
     let holds = |page: &[PluginStatus]| {
-        page.iter()
-            .any(|entry| entry.file.as_deref() == Some(file) && entry.state == state)
+        page.iter().any(|entry| entry.file.as_deref() == Some(file) && entry.state == state)
     };
     until(registry, &format!("{file} {state:?}"), holds).await;
 }
@@ -243,11 +228,7 @@ pub fn targets(count: u32) -> Vec<TargetFacts> {
             index,
             upstream: format!("upstream-{index}"),
             model: "model".into(),
-            places: vec![Place {
-                route: "chat".into(),
-                position: index,
-                weight: 1.0,
-            }],
+            places: vec![Place { route: "chat".into(), position: index, weight: 1.0 }],
             price_input: Some(1.0),
             price_output: Some(2.0),
             context: Some(8192),
@@ -271,11 +252,7 @@ pub fn request() -> RequestFacts {
 }
 
 pub fn moment() -> Moment {
-    Moment {
-        attempt: 1,
-        budget_left: Duration::from_secs(20),
-        now_ms: 1_800_000_000_000,
-    }
+    Moment { attempt: 1, budget_left: Duration::from_secs(20), now_ms: 1_800_000_000_000 }
 }
 
 pub fn candidates(count: u32) -> Vec<Candidate> {

@@ -1,0 +1,291 @@
+//! What follows a failure: another try at the same target, the next target, or the end.
+//!
+//! A verdict advises; the rules here are the host's own and no advice bends them: switches and retries are
+//! counted, nothing starts that the deadline cannot hold, storms are stopped by the retry budget.
+
+use std::time::Duration;
+
+use crate::kind::FailureKind;
+use crate::verdict::{Action, Verdict};
+
+/// A target that could serve next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextTarget {
+    /// What must be left until the deadline for a switch to it.
+    pub min_budget: Duration,
+    /// It declares a larger context than the target that failed.
+    pub larger_context: bool,
+}
+
+/// Where a request stands when an attempt has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Situation {
+    /// Left until the deadline.
+    pub left: Duration,
+    /// What must be left for another try at the same target.
+    pub min_budget: Duration,
+    /// Switches that may still be made.
+    pub switches_left: u32,
+    /// Retries of the failed target that its route still allows, by what failed.
+    pub retries_left: RetriesLeft,
+    /// Longest wait that is sat out.
+    pub wait_max: Duration,
+    /// Pause before a retry that names none.
+    pub pause: Duration,
+    /// An unused credential of the same upstream is there.
+    pub other_credential: bool,
+    /// The retry budget would allow one more.
+    pub budget_allows: bool,
+    /// The best target that was not tried and is able now.
+    pub next: Option<NextTarget>,
+}
+
+/// Same-target retries that are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetriesLeft {
+    /// After a rate limit with a hint.
+    pub rate_limit: u32,
+    /// After any other failure.
+    pub upstream: u32,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The same target after a pause, with another credential or the same.
+    Retry {
+        /// Pause before it.
+        after: Duration,
+        /// Which allowance pays for it.
+        paid_by: RetryAllowance,
+    },
+    /// The next target.
+    Switch,
+    /// The failure is the answer.
+    End {
+        /// The retry budget alone stood in the way.
+        budget_denied: bool,
+    },
+}
+
+/// Which allowance a retry uses up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryAllowance {
+    /// Each credential once.
+    Credential,
+    /// `retry.rate_limit`.
+    RateLimit,
+    /// `retry.upstream`.
+    Upstream,
+}
+
+/// Whether retries and switches after this kind come out of the retry budget.
+pub const fn takes_from_budget(kind: FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::RetryableTimeout | FailureKind::RetryableRateLimit | FailureKind::RetryableUpstream
+    )
+}
+
+/// Decides. Pure: what is chosen is paid for by the caller.
+pub fn next(verdict: &Verdict, at: &Situation) -> Next {
+    let may_pay = at.budget_allows || !takes_from_budget(verdict.kind);
+    if let Some(retry) = retry(verdict, at) {
+        return if may_pay { retry } else { Next::End { budget_denied: true } };
+    }
+    if verdict.action == Action::GiveUp || !can_switch(verdict, at) {
+        return Next::End { budget_denied: false };
+    }
+    if may_pay { Next::Switch } else { Next::End { budget_denied: true } }
+}
+
+/// Whether a limit of the attempt that fires now has anywhere to switch to; if not, the attempt goes on.
+pub fn could_switch(at: &Situation) -> bool {
+    at.budget_allows && at.switches_left > 0 && at.next.is_some_and(|next| at.left >= next.min_budget)
+}
+
+fn can_switch(verdict: &Verdict, at: &Situation) -> bool {
+    at.switches_left > 0
+        && at.next.is_some_and(|next| {
+            at.left >= next.min_budget
+                && (verdict.kind != FailureKind::ContextLengthExceeded || next.larger_context)
+        })
+}
+
+fn retry(verdict: &Verdict, at: &Situation) -> Option<Next> {
+    let Action::RetrySame(wait) = verdict.action else { return None };
+    let by_credential = matches!(
+        verdict.kind,
+        FailureKind::QuotaExhausted | FailureKind::AuthDenied | FailureKind::RetryableRateLimit
+    ) && at.other_credential;
+    let (after, paid_by) = match verdict.kind {
+        _ if by_credential => (Duration::ZERO, RetryAllowance::Credential),
+        FailureKind::QuotaExhausted | FailureKind::AuthDenied => return None,
+        FailureKind::RetryableRateLimit => {
+            let wait = wait.filter(|wait| *wait <= at.wait_max && at.retries_left.rate_limit > 0)?;
+            (wait, RetryAllowance::RateLimit)
+        }
+        _ if at.retries_left.upstream > 0 => (wait.unwrap_or(at.pause), RetryAllowance::Upstream),
+        _ => return None,
+    };
+    // A pause that the deadline would cut short, or that leaves no time for the try, is not begun.
+    (after + at.min_budget <= at.left).then_some(Next::Retry { after, paid_by })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::FailureKind as K;
+    use crate::verdict::BreakerEffect;
+    use proptest::prelude::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn verdict(kind: K, action: Action) -> Verdict {
+        Verdict { kind, action, breaker: BreakerEffect::Count, cool_down: None, client_status: None }
+    }
+
+    fn at() -> Situation {
+        Situation {
+            left: ms(5000),
+            min_budget: ms(100),
+            switches_left: 1,
+            retries_left: RetriesLeft::default(),
+            wait_max: ms(5000),
+            pause: ms(200),
+            other_credential: false,
+            budget_allows: true,
+            next: Some(NextTarget { min_budget: ms(100), larger_context: false }),
+        }
+    }
+
+    const END: Next = Next::End { budget_denied: false };
+    const DENIED: Next = Next::End { budget_denied: true };
+
+    #[test]
+    fn the_hosts_rules() {
+        let same = Action::RetrySame(None);
+        let hint = |n| Action::RetrySame(Some(ms(n)));
+        let one = RetriesLeft { rate_limit: 1, upstream: 1 };
+        let retry = |after, paid_by| Next::Retry { after: ms(after), paid_by };
+        use RetryAllowance::{Credential, RateLimit, Upstream};
+        let cases = [
+            ("switch", K::RetryableUpstream, Action::Switch, at(), Next::Switch),
+            (
+                "no switch left",
+                K::RetryableUpstream,
+                Action::Switch,
+                Situation { switches_left: 0, ..at() },
+                END,
+            ),
+            ("nobody left", K::RetryableUpstream, Action::Switch, Situation { next: None, ..at() }, END),
+            ("too late", K::RetryableUpstream, Action::Switch, Situation { left: ms(99), ..at() }, END),
+            (
+                "just in time",
+                K::RetryableUpstream,
+                Action::Switch,
+                Situation { left: ms(100), ..at() },
+                Next::Switch,
+            ),
+            (
+                "storm",
+                K::RetryableUpstream,
+                Action::Switch,
+                Situation { budget_allows: false, ..at() },
+                DENIED,
+            ),
+            (
+                "free of the budget",
+                K::ModelUnavailable,
+                Action::Switch,
+                Situation { budget_allows: false, ..at() },
+                Next::Switch,
+            ),
+            ("give up", K::InvalidRequest, Action::GiveUp, at(), END),
+            ("no retries: switch", K::RetryableUpstream, same, at(), Next::Switch),
+            (
+                "retry",
+                K::RetryableUpstream,
+                same,
+                Situation { retries_left: one, ..at() },
+                retry(200, Upstream),
+            ),
+            (
+                "retry would not fit",
+                K::RetryableUpstream,
+                same,
+                Situation { retries_left: one, left: ms(299), ..at() },
+                Next::Switch,
+            ),
+            (
+                "hint",
+                K::RetryableRateLimit,
+                hint(1000),
+                Situation { retries_left: one, ..at() },
+                retry(1000, RateLimit),
+            ),
+            (
+                "hint too long",
+                K::RetryableRateLimit,
+                hint(5001),
+                Situation { retries_left: one, ..at() },
+                Next::Switch,
+            ),
+            (
+                "hint past the deadline",
+                K::RetryableRateLimit,
+                hint(4950),
+                Situation { retries_left: one, ..at() },
+                Next::Switch,
+            ),
+            ("hint not waited out", K::RetryableRateLimit, hint(1000), at(), Next::Switch),
+            (
+                "other credential first",
+                K::RetryableRateLimit,
+                hint(9000),
+                Situation { other_credential: true, ..at() },
+                retry(0, Credential),
+            ),
+            (
+                "quota, other credential",
+                K::QuotaExhausted,
+                same,
+                Situation { other_credential: true, budget_allows: false, ..at() },
+                retry(0, Credential),
+            ),
+            ("quota, none", K::QuotaExhausted, same, at(), Next::Switch),
+            ("context, no larger", K::ContextLengthExceeded, Action::Switch, at(), END),
+            (
+                "context, larger",
+                K::ContextLengthExceeded,
+                Action::Switch,
+                Situation { next: Some(NextTarget { min_budget: ms(100), larger_context: true }), ..at() },
+                Next::Switch,
+            ),
+        ];
+        for (name, kind, action, at, expected) in cases {
+            assert_eq!(next(&verdict(kind, action), &at), expected, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_starts_that_the_deadline_cannot_hold(
+            kind in prop::sample::select(K::ALL.to_vec()), wait in prop::option::of(0u64..9000), left in 0u64..6000,
+            retries in 0u32..3, switches in 0u32..3, other in any::<bool>(), allows in any::<bool>(), which in 0..3,
+        ) {
+            let action = match which { 0 => Action::GiveUp, 1 => Action::Switch, _ => Action::RetrySame(wait.map(ms)) };
+            let at = Situation {
+                left: ms(left), retries_left: RetriesLeft { rate_limit: retries, upstream: retries },
+                switches_left: switches, other_credential: other, budget_allows: allows, ..at()
+            };
+            match next(&verdict(kind, action), &at) {
+                Next::Retry { after, .. } => prop_assert!(after + at.min_budget <= at.left && action != Action::GiveUp),
+                Next::Switch => prop_assert!(switches > 0 && left >= 100 && action != Action::GiveUp),
+                Next::End { budget_denied } => prop_assert!(!budget_denied || !allows),
+            }
+        }
+    }
+}

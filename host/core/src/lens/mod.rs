@@ -1,0 +1,9 @@
+//! Reading the few fields the gateway needs from bodies it does not own, without rewriting them.
+//!
+//! A wire format is one module here: how a request names its model, which events of a stream carry meaning,
+//! what a whole answer looks like, how an error is spelled.
+
+pub mod chat;
+pub mod error;
+pub mod presence;
+pub mod request;

@@ -1,0 +1,314 @@
+//! What the gateway reads from a request body, and the one value it replaces in it.
+//!
+//! The body is never parsed and written again: key order, white space, escapes and big numbers reach the
+//! upstream as the client sent them. Only the value of `model` is cut out, by its place in the bytes.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Deepest nesting of objects and lists that is let through.
+pub const DEPTH_MAX: usize = 128;
+
+/// Why a body is refused before any upstream is asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// Not one JSON object.
+    #[error("the body is not one JSON object: {0}")]
+    Json(String),
+    /// Nested too deeply.
+    #[error("the body is nested more than {DEPTH_MAX} levels deep")]
+    Depth,
+    /// A top-level key comes twice, so that two readers could see two requests.
+    #[error("the top-level key {0:?} comes more than once")]
+    Duplicate(String),
+    /// A field the gateway needs is missing or of another type.
+    #[error("{field}: expected {expected}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
+}
+
+/// A request body and what was read from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatRequest {
+    /// The client's own bytes.
+    pub body: Bytes,
+    /// Where the value of `model` lies in them.
+    pub model_at: Range<usize>,
+    /// The requested name.
+    pub model: String,
+    /// A stream was asked for.
+    pub stream: bool,
+    /// The client asked for usage in the stream.
+    pub include_usage: bool,
+    /// Answers asked for (`n`).
+    pub choices: u32,
+    /// Estimated input tokens: bytes of the messages divided by four, rounded up.
+    pub input_tokens: u32,
+    /// `max_completion_tokens`, else `max_tokens`.
+    pub max_output_tokens: Option<u32>,
+    /// Tools or functions are offered.
+    pub tools: bool,
+    /// A message carries an image.
+    pub images: bool,
+    /// `response_format` asks for JSON.
+    pub json_output: bool,
+    /// Number of messages.
+    pub messages: u32,
+    /// Hash of the cache key, else the session, else the user.
+    pub affinity: Option<u64>,
+}
+
+/// The top-level members that are looked at; all others are only checked for doubles.
+#[derive(Default)]
+struct Members<'a> {
+    model: Option<&'a RawValue>,
+    stream: Option<&'a RawValue>,
+    stream_options: Option<&'a RawValue>,
+    n: Option<&'a RawValue>,
+    messages: Option<&'a RawValue>,
+    max_completion_tokens: Option<&'a RawValue>,
+    max_tokens: Option<&'a RawValue>,
+    tools: Option<&'a RawValue>,
+    functions: Option<&'a RawValue>,
+    response_format: Option<&'a RawValue>,
+    prompt_cache_key: Option<&'a RawValue>,
+    session_id: Option<&'a RawValue>,
+    user: Option<&'a RawValue>,
+    safety_identifier: Option<&'a RawValue>,
+    duplicate: Option<String>,
+}
+
+impl<'a> Members<'a> {
+    fn slot(&mut self, key: &str) -> Option<&mut Option<&'a RawValue>> {
+        Some(match key {
+            "model" => &mut self.model,
+            "stream" => &mut self.stream,
+            "stream_options" => &mut self.stream_options,
+            "n" => &mut self.n,
+            "messages" => &mut self.messages,
+            "max_completion_tokens" => &mut self.max_completion_tokens,
+            "max_tokens" => &mut self.max_tokens,
+            "tools" => &mut self.tools,
+            "functions" => &mut self.functions,
+            "response_format" => &mut self.response_format,
+            "prompt_cache_key" => &mut self.prompt_cache_key,
+            "session_id" => &mut self.session_id,
+            "user" => &mut self.user,
+            "safety_identifier" => &mut self.safety_identifier,
+            _ => return None,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Members::default();
+                let mut keys = HashSet::new();
+                while let Some(Key(key)) = map.next_key()? {
+                    let value: &RawValue = map.next_value()?;
+                    if let Some(slot) = members.slot(&key) {
+                        *slot = Some(value);
+                    }
+                    if members.duplicate.is_none() && keys.contains(&key) {
+                        members.duplicate = Some(key.into_owned());
+                    } else {
+                        keys.insert(key);
+                    }
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(Read)
+    }
+}
+
+/// A key that is borrowed unless it has escapes, which are undone: `"mod\u0065l"` is `model` to every reader.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl ChatRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// When it is not one JSON object, nested too deeply, has a top-level key twice, or lacks a usable `model`.
+    pub fn read(body: Bytes) -> Result<Self, BodyError> {
+        if deeper_than(&body, DEPTH_MAX) {
+            return Err(BodyError::Depth);
+        }
+        let members: Members<'_> =
+            serde_json::from_slice(&body).map_err(|e| BodyError::Json(position(&e)))?;
+        if let Some(key) = members.duplicate {
+            return Err(BodyError::Duplicate(key.chars().take(64).collect()));
+        }
+        let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
+        let model: String = serde_json::from_str(model_raw.get())
+            .map_err(|_| BodyError::Field { field: "model", expected: "a string" })?;
+        let start = model_raw.get().as_ptr() as usize - body.as_ptr() as usize;
+        let model_at = start..start + model_raw.get().len();
+        let request = Self {
+            model_at,
+            model,
+            stream: flag(members.stream)?,
+            include_usage: members
+                .stream_options
+                .and_then(lenient::<StreamOptions>)
+                .is_some_and(|o| o.include_usage == Some(true)),
+            choices: members.n.and_then(lenient::<u32>).unwrap_or(1).max(1),
+            input_tokens: members
+                .messages
+                .map_or(0, |m| m.get().len().div_ceil(4))
+                .try_into()
+                .unwrap_or(u32::MAX),
+            max_output_tokens: [members.max_completion_tokens, members.max_tokens]
+                .into_iter()
+                .flatten()
+                .find_map(lenient::<u32>),
+            tools: [members.tools, members.functions]
+                .into_iter()
+                .flatten()
+                .any(|t| lenient::<super::presence::Presence>(t).is_some_and(|p| p.says)),
+            images: members.messages.is_some_and(|m| m.get().contains("image") && has_image(m)),
+            json_output: members
+                .response_format
+                .and_then(lenient::<Typed<'_>>)
+                .is_some_and(|f| f.of(&["json_object", "json_schema"])),
+            messages: members.messages.and_then(lenient::<Count>).map_or(0, |c| c.0),
+            affinity: affinity(&members),
+            body: Bytes::new(),
+        };
+        Ok(Self { body, ..request })
+    }
+
+    /// The body for a target: the client's bytes with only the value of `model` replaced.
+    pub fn with_model(&self, model: &str) -> Bytes {
+        let name = serde_json::Value::from(model).to_string();
+        let mut out = BytesMut::with_capacity(self.body.len() - self.model_at.len() + name.len());
+        out.extend_from_slice(&self.body[..self.model_at.start]);
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(&self.body[self.model_at.end..]);
+        out.freeze()
+    }
+}
+
+/// Where and what, without a piece of the body.
+fn position(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        serde_json::error::Category::Eof => "it ends too early",
+        serde_json::error::Category::Data => "it is of another type",
+        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "syntax error",
+    };
+    format!("{what} at line {} column {}", error.line(), error.column())
+}
+
+/// Looks at brackets outside strings only; whether the rest is JSON is for the parser to say.
+fn deeper_than(body: &[u8], limit: usize) -> bool {
+    let (mut depth, mut in_string, mut i) = (0usize, false, 0);
+    while let Some(&byte) = body.get(i) {
+        match byte {
+            b'\\' if in_string => i += 1,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > limit {
+                    return true;
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        i += 1;
+    }
+    false
+}
+
+fn flag(raw: Option<&RawValue>) -> Result<bool, BodyError> {
+    match raw.map(|raw| serde_json::from_str::<Option<bool>>(raw.get())) {
+        None | Some(Ok(None)) => Ok(false),
+        Some(Ok(Some(value))) => Ok(value),
+        Some(Err(_)) => Err(BodyError::Field { field: "stream", expected: "true or false" }),
+    }
+}
+
+/// A value the upstream will judge; ours is only to look.
+fn lenient<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+#[derive(Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Option<Cow<'a, str>>,
+}
+
+impl Typed<'_> {
+    fn of(&self, kinds: &[&str]) -> bool {
+        self.kind.as_deref().is_some_and(|kind| kinds.contains(&kind))
+    }
+}
+
+struct Count(u32);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let all = Vec::<serde::de::IgnoredAny>::deserialize(deserializer)?;
+        Ok(Self(u32::try_from(all.len()).unwrap_or(u32::MAX)))
+    }
+}
+
+fn has_image(messages: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow, default)]
+        content: Option<&'a RawValue>,
+    }
+    lenient::<Vec<Message<'_>>>(messages).is_some_and(|messages| {
+        messages.iter().filter_map(|m| m.content).any(|content| {
+            lenient::<Vec<Typed<'_>>>(content)
+                .is_some_and(|parts| parts.iter().any(|p| p.of(&["image_url", "input_image", "image"])))
+        })
+    })
+}
+
+fn affinity(members: &Members<'_>) -> Option<u64> {
+    let keys = [members.prompt_cache_key, members.session_id, members.user, members.safety_identifier];
+    let text =
+        keys.into_iter().flatten().filter_map(lenient::<Cow<'_, str>>).find(|text| !text.is_empty())?;
+    Some(fnv1a(text.as_bytes()))
+}
+
+/// FNV-1a, 64 bits: the same on every machine and in every version.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use proptest::prelude::*;
+
+fn read(body: &str) -> Result<ChatRequest, BodyError> {
+    ChatRequest::read(Bytes::copy_from_slice(body.as_bytes()))
+}
+
+#[test]
+fn only_the_value_of_model_changes() {
+    let body = r#"{ "seed":9007199254740993,
+ "temperature":1.0, "x_vendor":{"b":1,"model":"inner"},"model" :  "ch\u0061t" ,"stop":"\"model\":\"x\"","messages":[{"role":"user","content":"caf\u00e9 \/ x"}]}"#;
+    let request = read(body).unwrap();
+    assert_eq!(request.model, "chat");
+    let sent = request.with_model("a/\"1\"");
+    assert_eq!(sent, body.replace(r#""ch\u0061t""#, r#""a/\"1\"""#).as_bytes());
+}
+
+#[test]
+fn bodies_that_are_refused() {
+    let deep = format!(r#"{{"model":"m","x":{}{}}}"#, "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
+    let model = BodyError::Field { field: "model", expected: "a string" };
+    let cases: &[(&str, BodyError)] = &[
+        (r#"{"model":"a","model":"b"}"#, BodyError::Duplicate("model".to_owned())),
+        (r#"{"model":"a","mod\u0065l":"b"}"#, BodyError::Duplicate("model".to_owned())),
+        (r#"{"model":"a","x":1,"x":1}"#, BodyError::Duplicate("x".to_owned())),
+        (&deep, BodyError::Depth),
+        ("{}", model.clone()),
+        (r#"{"model":7}"#, model.clone()),
+        (r#"{"model":null}"#, model),
+        (r#"{"model":"a","stream":"yes"}"#, BodyError::Field { field: "stream", expected: "true or false" }),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(read(body).as_ref(), Err(expected), "{body:.60}");
+    }
+    for body in
+        ["", "[]", "7", "null", "{", r#"{"model":"a"} x"#, r#"{"model":"a"}{}"#, "{'model':1}", "\u{feff}{}"]
+    {
+        assert!(matches!(read(body), Err(BodyError::Json(_))), "{body}");
+    }
+    let inside = format!(r#"{{"model":"m","x":{}{}}}"#, "[".repeat(DEPTH_MAX - 1), "]".repeat(DEPTH_MAX - 1));
+    assert!(read(&inside).is_ok());
+    assert!(
+        read(&format!(r#"{{"model":"m","x":"{}"}}"#, "[".repeat(1000))).is_ok(),
+        "brackets in a string are text"
+    );
+}
+
+#[test]
+fn what_is_read() {
+    let request = read(
+        r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"n":2,"max_tokens":5,"max_completion_tokens":7,
+        "tools":[{}],"response_format":{"type":"json_schema"},"user":"u",
+        "messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:"}}]},{"role":"user","content":"y"}]}"#,
+    )
+    .unwrap();
+    assert!(
+        request.stream && request.include_usage && request.tools && request.images && request.json_output
+    );
+    assert_eq!((request.choices, request.max_output_tokens, request.messages), (2, Some(7), 2));
+    assert_eq!(request.affinity, Some(fnv1a(b"u")));
+    let plain = read(r#"{"model":"m","stream":null,"tools":[],"response_format":{"type":"text"},"messages":[{"content":"an image_url"}]}"#).unwrap();
+    assert!(!plain.stream && !plain.include_usage && !plain.tools && !plain.images && !plain.json_output);
+    assert_eq!((plain.choices, plain.max_output_tokens, plain.messages, plain.affinity), (1, None, 1, None));
+    assert_eq!(plain.input_tokens, 7);
+}
+
+#[test]
+fn odd_values_are_left_to_the_upstream() {
+    let request = read(r#"{"model":"m","n":"x","messages":"hello","tools":5,"response_format":[],"max_tokens":-1,"user":{}}"#).unwrap();
+    assert_eq!(
+        (request.choices, request.messages, request.max_output_tokens, request.affinity),
+        (1, 0, None, None)
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = ChatRequest::read(bytes.into());
+    }
+}

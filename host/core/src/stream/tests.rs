@@ -1,0 +1,149 @@
+use super::*;
+use proptest::prelude::*;
+
+const RULES: Rules = Rules {
+    event_max: 1 << 20,
+    held_events_max: 64,
+    held_bytes_max: 256 << 10,
+    malformed_fails: false,
+    choices: 1,
+};
+
+fn frame(word: &str) -> String {
+    let delta = |d: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{d}}}]}}\n\n");
+    match word {
+        "ROLE" => delta(r#"{"role":"assistant","content":""}"#),
+        "FIN" => "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_owned(),
+        "FIN1" => {
+            "data: {\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_owned()
+        }
+        "USAGE" => {
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3}}\n\n".to_owned()
+        }
+        "ERR" => "data: {\"error\":{\"message\":\"m\",\"code\":503}}\n\n".to_owned(),
+        "DONE" => "data: [DONE]\n\n".to_owned(),
+        "BAD" => "data: {broken\n\n".to_owned(),
+        "PING" => "data: {\"type\":\"ping\"}\n\n".to_owned(),
+        "CMT" => ": c\n\n".to_owned(),
+        text => delta(&format!("{{\"content\":\"{text}\"}}")),
+    }
+}
+
+/// Plays words; `END` and `CUT` end the body. Gives the output as words, whether it committed, and the end.
+fn play(rules: Rules, script: &str) -> (String, bool, Option<End>) {
+    let mut stream = ChatStream::new(rules);
+    let mut end = None;
+    let mut out = Vec::new();
+    for word in script.split(' ') {
+        end = match word {
+            "END" => Some(stream.body_ended(true)),
+            "CUT" => Some(stream.body_ended(false)),
+            word => stream.push(frame(word).into()),
+        };
+        out.extend_from_slice(&stream.take_output());
+        if end.is_some() {
+            break;
+        }
+    }
+    let mut shown = String::from_utf8_lossy(&out).into_owned();
+    for word in ["ROLE", "FIN", "FIN1", "USAGE", "DONE", "a", "b"] {
+        shown = shown.replace(&frame(word), &format!("{word} "));
+    }
+    (shown.trim_end().to_owned(), stream.committed(), end)
+}
+
+#[test]
+fn what_is_shown_and_how_it_ends() {
+    let error = || {
+        Some(End::Error(
+            ProviderError::find(br#"{"error":{"message":"m","code":503}}"#).map(Box::new).unwrap_or_default(),
+        ))
+    };
+    let cases = [
+        ("ROLE a b FIN DONE", "ROLE a b FIN DONE", true, Some(End::Well)),
+        ("ROLE a FIN END", "ROLE a FIN DONE", true, Some(End::Well)),
+        ("ROLE a FIN CUT", "ROLE a FIN DONE", true, Some(End::Well)),
+        ("ROLE a FIN USAGE DONE", "ROLE a FIN USAGE DONE", true, Some(End::Well)),
+        ("ROLE a FIN ERR", "ROLE a FIN DONE", true, Some(End::Well)),
+        ("ROLE a DONE", "ROLE a DONE", true, Some(End::Well)),
+        ("ROLE a END", "ROLE a", true, Some(End::Cut { proper: true })),
+        ("ROLE a CUT", "ROLE a", true, Some(End::Cut { proper: false })),
+        ("ROLE a ERR", "ROLE a", true, error()),
+        ("ROLE CUT", "", false, Some(End::Cut { proper: false })),
+        ("ROLE END", "", false, Some(End::Empty)),
+        ("ROLE ERR", "", false, error()),
+        ("ERR DONE", "", false, error()),
+        ("DONE", "", false, Some(End::Empty)),
+        ("ROLE DONE", "", false, Some(End::Empty)),
+        ("END", "", false, Some(End::Empty)),
+        ("CMT CMT CUT", "", false, Some(End::Cut { proper: false })),
+        ("FIN DONE", "FIN DONE", true, Some(End::Well)),
+        ("USAGE ROLE PING CMT a BAD b FIN DONE", "USAGE ROLE a b FIN DONE", true, Some(End::Well)),
+        ("ROLE a", "ROLE a", true, None),
+    ];
+    for (script, shown, committed, end) in cases {
+        assert_eq!(play(RULES, script), (shown.to_owned(), committed, end), "{script}");
+    }
+}
+
+#[test]
+fn a_malformed_event_ends_the_stream_where_the_route_wants_that() {
+    let strict = Rules { malformed_fails: true, ..RULES };
+    assert_eq!(play(strict, "a BAD b"), ("a".to_owned(), true, Some(End::Malformed)));
+}
+
+#[test]
+fn a_stream_of_two_answers_is_finished_when_both_are() {
+    let two = Rules { choices: 2, ..RULES };
+    assert_eq!(play(two, "a FIN CUT").2, Some(End::Cut { proper: false }));
+    assert_eq!(play(two, "a FIN FIN1 CUT").2, Some(End::Well));
+}
+
+#[test]
+fn what_is_held_is_bounded() {
+    let few = Rules { held_events_max: 2, ..RULES };
+    assert!(!play(few, "ROLE ROLE").1);
+    assert_eq!(play(few, "ROLE ROLE ROLE"), ("ROLE ROLE ROLE".to_owned(), true, None));
+    let small = Rules { held_bytes_max: 100, ..RULES };
+    assert!(play(small, "ROLE ROLE").1);
+}
+
+#[test]
+fn usage_is_the_upstreams_own_or_an_estimate() {
+    let mut stream = ChatStream::new(RULES);
+    stream.push(frame("abcde").into());
+    assert_eq!(stream.usage(7), Usage { input: 7, output: 2, estimated: true });
+    stream.push(frame("USAGE").into());
+    assert_eq!(stream.usage(7), Usage { input: 5, output: 3, estimated: false });
+}
+
+proptest! {
+    /// However the bytes are split and whatever comes, a good end has exactly one `[DONE]`, at the end of
+    /// the output; any other end has none; before commit nothing is shown.
+    #[test]
+    fn done_is_shown_only_at_a_good_end(
+        words in proptest::collection::vec(prop::sample::select(vec!["ROLE", "a", "b", "FIN", "USAGE", "ERR", "DONE", "BAD", "PING", "CMT"]), 0..10),
+        proper in any::<bool>(),
+        size in 1usize..64,
+    ) {
+        let bytes: String = words.iter().map(|w| frame(w)).collect();
+        let mut stream = ChatStream::new(RULES);
+        let mut out = Vec::new();
+        let mut end = None;
+        for piece in bytes.as_bytes().chunks(size) {
+            end = stream.push(Bytes::copy_from_slice(piece));
+            let shown = stream.take_output();
+            prop_assert!(stream.committed() || shown.is_empty());
+            out.extend_from_slice(&shown);
+            if end.is_some() { break; }
+        }
+        let end = end.unwrap_or_else(|| stream.body_ended(proper));
+        out.extend_from_slice(&stream.take_output());
+        let text = String::from_utf8_lossy(&out);
+        let dones = text.matches("[DONE]").count();
+        prop_assert_eq!(dones, usize::from(end == End::Well));
+        prop_assert!(dones == 0 || text.ends_with("data: [DONE]\n\n"));
+        prop_assert!(!text.contains("error") && !text.contains("broken"));
+        prop_assert!(stream.push(Bytes::from_static(b"data: x\n\n")).is_none());
+    }
+}

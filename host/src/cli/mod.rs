@@ -1,0 +1,87 @@
+//! The commands, each as a function that writes to what it is given and says how the process ends.
+
+pub mod check;
+pub mod run;
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It did what was asked.
+    Done,
+    /// It ran, and the answer is no.
+    No,
+    /// Wrong usage or configuration.
+    Usage,
+}
+
+impl Exit {
+    /// The exit code of the process.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::No => 1,
+            Self::Usage => 2,
+        }
+    }
+}
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::mock::MockArgs;
+
+#[derive(Parser)]
+#[command(name = "sluice", version, about = "An LLM gateway that its operators program in WebAssembly")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a configuration until SIGTERM
+    Run {
+        /// The configuration file
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Say whether a configuration would start, and where it would not
+    Check {
+        /// The configuration file
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Run a scripted OpenAI-compatible upstream
+    Mock(MockArgs),
+}
+
+/// The whole program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            // There is nowhere else to say it.
+            let _ = writeln!(err, "sluice: the runtime could not be started: {error}");
+            return ExitCode::from(Exit::No.code());
+        }
+    };
+    let done = match args.command {
+        Command::Run { config } => runtime.block_on(run::run(&config, &mut err)),
+        Command::Check { config } => check::check(&config, &mut out),
+        Command::Mock(args) => return runtime.block_on(crate::mock::run(args, &mut out)),
+    };
+    match done {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(error) => {
+            let _ = writeln!(err, "sluice: {error}");
+            ExitCode::from(Exit::No.code())
+        }
+    }
+}

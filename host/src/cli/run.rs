@@ -1,0 +1,56 @@
+//! `sluice run`: a gateway from a configuration file, until a signal ends it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::Exit;
+use crate::config;
+use crate::gateway::{Gateway, Outside};
+
+/// Runs until SIGTERM or SIGINT, then goes down in order; a second signal ends it at once. Mistakes of the
+/// configuration go to `err`; a start that fails is [`Exit::No`].
+///
+/// # Errors
+/// Only what writing to `err`, or asking for signals, gives.
+pub async fn run(path: &Path, err: &mut dyn Write) -> io::Result<Exit> {
+    let loaded = match config::load(path) {
+        Ok(loaded) => loaded,
+        Err(errors) => {
+            writeln!(err, "{errors}")?;
+            return Ok(Exit::Usage);
+        }
+    };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let outside = Outside { out: Box::new(io::stdout()), process_log: true, dial: None };
+    let gateway = match Gateway::start(loaded.config, outside).await {
+        Ok(gateway) => gateway,
+        Err(error) => {
+            writeln!(err, "sluice: {error}")?;
+            return Ok(Exit::No);
+        }
+    };
+    for warning in &loaded.warnings {
+        tracing::warn!("{}", warning.line_for_warning(path));
+    }
+    tracing::info!(event = "listening", listen = %gateway.listen(), admin = %gateway.admin());
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!(event = "draining");
+    let hurry = CancellationToken::new();
+    let mut going = std::pin::pin!(gateway.drain(hurry.clone()));
+    tokio::select! {
+        () = going.as_mut() => {}
+        _ = terminate.recv() => hurry.cancel(),
+        _ = interrupt.recv() => hurry.cancel(),
+    }
+    if hurry.is_cancelled() {
+        going.await;
+    }
+    Ok(Exit::Done)
+}

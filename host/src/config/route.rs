@@ -1,0 +1,344 @@
+//! `routes` and `defaults`: what a route says, else the defaults, else what is built in; and which
+//! targets there are. Maps inside a route (`retry`) fall back key by key.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::checked::{
+    Capability, CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget, Target,
+};
+use super::field::{Field, Map, SOME};
+use super::upstream::Account;
+use super::{later, suggest, top};
+
+/// The keys of a route but `targets`, each there or not.
+#[derive(Default)]
+pub(super) struct Settings {
+    budget: Option<Duration>,
+    reserve: Option<Duration>,
+    connect: Option<Duration>,
+    attempt: Option<Duration>,
+    first_content: Option<Duration>,
+    /// The inner none is `p95`.
+    min_budget: Option<Option<Duration>>,
+    min_budget_floor: Option<Duration>,
+    /// The inner none is `off`, here and below.
+    idle: Option<Option<Duration>>,
+    client_write: Option<Option<Duration>>,
+    max_switches: Option<u32>,
+    retry: RetrySettings,
+    on_malformed: Option<OnMalformed>,
+}
+
+#[derive(Default)]
+struct RetrySettings {
+    upstream: Option<u32>,
+    rate_limit: Option<u32>,
+    max_wait: Option<Duration>,
+    backoff: Option<Duration>,
+    backoff_max: Option<Duration>,
+}
+
+impl Settings {
+    pub(super) fn read(m: &Map<'_>) -> Self {
+        m.later(later::ROUTE);
+        Self {
+            budget: m.get("budget").duration(SOME),
+            reserve: m.get("reserve").duration(Duration::ZERO),
+            connect: m.get("connect").duration(SOME),
+            attempt: m.get("attempt").duration(SOME),
+            first_content: m.get("first_content").duration(SOME),
+            min_budget: m.get("min_budget").min_budget(),
+            min_budget_floor: m.get("min_budget_floor").duration(Duration::ZERO),
+            idle: m.get("idle").duration_or_off(),
+            client_write: m.get("client_write").duration_or_off(),
+            max_switches: m.get("max_switches").count(0..=8),
+            retry: m.get("retry").map(|m| RetrySettings {
+                upstream: m.get("upstream").count(0..=3),
+                rate_limit: m.get("rate_limit").count(0..=3),
+                max_wait: m.get("max_wait").duration(Duration::ZERO),
+                backoff: m.get("backoff").duration(Duration::ZERO),
+                backoff_max: m.get("backoff_max").duration(Duration::ZERO),
+            }),
+            on_malformed: m
+                .get("on_malformed")
+                .choice(&[("drop", OnMalformed::Drop), ("fail", OnMalformed::Fail)]),
+        }
+    }
+
+    fn or(self, other: &Self) -> Self {
+        Self {
+            budget: self.budget.or(other.budget),
+            reserve: self.reserve.or(other.reserve),
+            connect: self.connect.or(other.connect),
+            attempt: self.attempt.or(other.attempt),
+            first_content: self.first_content.or(other.first_content),
+            min_budget: self.min_budget.or(other.min_budget),
+            min_budget_floor: self.min_budget_floor.or(other.min_budget_floor),
+            idle: self.idle.or(other.idle),
+            client_write: self.client_write.or(other.client_write),
+            max_switches: self.max_switches.or(other.max_switches),
+            retry: RetrySettings {
+                upstream: self.retry.upstream.or(other.retry.upstream),
+                rate_limit: self.retry.rate_limit.or(other.retry.rate_limit),
+                max_wait: self.retry.max_wait.or(other.retry.max_wait),
+                backoff: self.retry.backoff.or(other.retry.backoff),
+                backoff_max: self.retry.backoff_max.or(other.retry.backoff_max),
+            },
+            on_malformed: self.on_malformed.or(other.on_malformed),
+        }
+    }
+
+    fn min_budget(&self, own: Option<Option<Duration>>) -> MinBudget {
+        let floor = self.min_budget_floor.unwrap_or(Duration::from_millis(450));
+        match own.or(self.min_budget) {
+            Some(Some(fixed)) => MinBudget::Fixed(fixed),
+            Some(None) => MinBudget::P95 { floor },
+            None => MinBudget::Fixed(Duration::from_millis(450)),
+        }
+    }
+}
+
+impl RetrySettings {
+    fn checked(&self) -> Retry {
+        let backoff = self.backoff.unwrap_or(Duration::from_millis(200));
+        Retry {
+            upstream: self.upstream.unwrap_or(0),
+            rate_limit: self.rate_limit.unwrap_or(1),
+            max_wait: self.max_wait.unwrap_or(Duration::from_secs(5)),
+            backoff,
+            backoff_max: self
+                .backoff_max
+                .unwrap_or(Duration::from_secs(2))
+                .max(backoff),
+        }
+    }
+}
+
+impl Field<'_> {
+    /// The inner none is `p95`.
+    fn min_budget(&self) -> Option<Option<Duration>> {
+        self.duration_or(
+            "p95",
+            "a duration such as 30s (a whole number and ms, s, m or h) or p95",
+            Duration::ZERO,
+        )
+    }
+}
+
+/// Every distinct target, in the order in which the file first names them.
+#[derive(Default)]
+struct Registry {
+    targets: Vec<Arc<Target>>,
+    index: HashMap<Arc<str>, usize>,
+}
+
+impl Registry {
+    fn of(&mut self, account: &Account, name: &str, model: &str) -> Option<(usize, Arc<Target>)> {
+        let key: Arc<str> = format!("{name}/{model}").into();
+        if let Some(&index) = self.index.get(&key) {
+            return Some((index, Arc::clone(self.targets.get(index)?)));
+        }
+        let (model, facts) = account.models.get_key_value(model)?;
+        let target = Arc::new(Target {
+            key: Arc::clone(&key),
+            upstream: Arc::clone(account.upstream.as_ref()?),
+            model: Arc::clone(model),
+            facts: facts.clone(),
+            max_in_flight: None,
+        });
+        let index = self.targets.len();
+        self.targets.push(Arc::clone(&target));
+        self.index.insert(key, index);
+        Some((index, target))
+    }
+}
+
+pub(super) struct Routes {
+    pub(super) routes: BTreeMap<Arc<str>, Arc<Route>>,
+    pub(super) targets: Vec<Arc<Target>>,
+}
+
+pub(super) fn read_all(
+    field: &Field<'_>,
+    defaults: &Settings,
+    accounts: &BTreeMap<Arc<str>, Account>,
+) -> Routes {
+    let mut registry = Registry::default();
+    let mut routes = BTreeMap::new();
+    let entries = field.named();
+    if entries.is_empty()
+        && field
+            .node()
+            .is_some_and(|node| matches!(node.kind(), "a map" | "nothing"))
+    {
+        field.error("expected at least one route");
+    }
+    for (name, entry) in entries {
+        if let Some(flaw) = top::name_flaw(name) {
+            field.key_error(name, format!("the name of a route {flaw}"));
+        }
+        let name: Arc<str> = name.into();
+        let route = entry.map(|m| read(m, Arc::clone(&name), defaults, accounts, &mut registry));
+        routes.insert(name, Arc::new(route));
+    }
+    Routes {
+        routes,
+        targets: registry.targets,
+    }
+}
+
+fn read(
+    m: &Map<'_>,
+    name: Arc<str>,
+    defaults: &Settings,
+    accounts: &BTreeMap<Arc<str>, Account>,
+    registry: &mut Registry,
+) -> Route {
+    let settings = Settings::read(m).or(defaults);
+    let targets = targets(&m.require("targets"), &settings, accounts, registry);
+    warn_of_mixed_protocols(&m.get("targets"), &targets);
+    Route {
+        name,
+        targets,
+        budget: settings.budget.unwrap_or(Duration::from_secs(120)),
+        reserve: settings.reserve.unwrap_or(Duration::from_millis(300)),
+        connect: settings.connect.unwrap_or(Duration::from_secs(2)),
+        min_budget: settings.min_budget(None),
+        idle: settings.idle.unwrap_or(Some(Duration::from_secs(60))),
+        stream_max: None,
+        client_write: settings
+            .client_write
+            .unwrap_or(Some(Duration::from_secs(30))),
+        keep_alive: None,
+        commit: CommitRule::FirstContent,
+        max_switches: settings.max_switches.unwrap_or(1),
+        retry: settings.retry.checked(),
+        on_malformed: settings.on_malformed.unwrap_or(OnMalformed::Drop),
+    }
+}
+
+fn targets(
+    field: &Field<'_>,
+    settings: &Settings,
+    accounts: &BTreeMap<Arc<str>, Account>,
+    registry: &mut Registry,
+) -> Vec<RouteTarget> {
+    let Some(items) = field.list() else {
+        return Vec::new();
+    };
+    if items.is_empty() || items.len() > 128 {
+        field.error("expected 1 to 128 targets");
+    }
+    let mut named: HashSet<(String, String)> = HashSet::new();
+    let mut targets = Vec::new();
+    for item in &items {
+        let mut read = |reference: &Field<'_>, m: Option<&Map<'_>>| {
+            let own = m.map(Own::read).unwrap_or_default();
+            let (account, name, model) = look_up(reference, accounts)?;
+            if !named.insert((name.to_owned(), model.to_owned())) {
+                reference.error("this route names the target already");
+            }
+            let (index, target) = registry.of(account, name, model)?;
+            let attempt = own
+                .attempt
+                .or(settings.attempt)
+                .unwrap_or(Duration::from_secs(60));
+            let first_content = own
+                .first_content
+                .or(settings.first_content)
+                .unwrap_or(Duration::from_secs(30));
+            Some(RouteTarget {
+                index,
+                target,
+                attempt,
+                first_content: first_content.min(attempt),
+                min_budget: settings.min_budget(own.min_budget),
+                tasks: None,
+                fallback_max_tokens: None,
+                weight: own.weight.unwrap_or(1.0),
+            })
+        };
+        let target = match item.maybe_text() {
+            Some(_) => read(item, None),
+            None => item.map(|m| read(&m.require("target"), Some(m))),
+        };
+        targets.extend(target);
+    }
+    targets
+}
+
+/// What a target map says beside the target.
+#[derive(Default)]
+struct Own {
+    attempt: Option<Duration>,
+    first_content: Option<Duration>,
+    min_budget: Option<Option<Duration>>,
+    weight: Option<f64>,
+}
+
+impl Own {
+    fn read(m: &Map<'_>) -> Self {
+        m.later(later::TARGET);
+        Self {
+            attempt: m.get("attempt").duration(SOME),
+            first_content: m.get("first_content").duration(SOME),
+            min_budget: m.get("min_budget").min_budget(),
+            weight: m.get("weight").decimal(0.0..=1_000_000.0),
+        }
+    }
+}
+
+/// The upstream and model that `upstream/model` names, split at the first `/`.
+fn look_up<'a, 'f>(
+    field: &Field<'f>,
+    accounts: &'a BTreeMap<Arc<str>, Account>,
+) -> Option<(&'a Account, &'f str, &'f str)> {
+    let Some((name, model)) = field.text("\"upstream/model\"")?.split_once('/') else {
+        field.error("expected \"upstream/model\"");
+        return None;
+    };
+    let Some(account) = accounts.get(name) else {
+        let hint = suggest::hint(name, accounts.keys().map(AsRef::as_ref));
+        field.error(format!(
+            "there is no upstream of the name before the \"/\"{hint}"
+        ));
+        return None;
+    };
+    if !account.models.contains_key(model) {
+        let hint = suggest::hint(model, account.models.keys().map(AsRef::as_ref));
+        field.error(format!(
+            "upstream {name} has no model of the name behind the \"/\"{hint}"
+        ));
+        return None;
+    }
+    Some((account, name, model))
+}
+
+/// A switch from a target that keeps tool calls or JSON output to one that says it does not would change
+/// what the caller gets. Targets that say nothing are given the benefit of the doubt.
+fn warn_of_mixed_protocols(field: &Field<'_>, targets: &[RouteTarget]) {
+    for (capability, what) in [
+        (Capability::Json, "JSON output"),
+        (Capability::Tools, "tool calls"),
+    ] {
+        let without = |with: bool| {
+            let says = |t: &&RouteTarget| {
+                t.target
+                    .facts
+                    .supports
+                    .as_ref()
+                    .is_some_and(|s| s.contains(&capability) == with)
+            };
+            targets.iter().find(says)
+        };
+        if let (Some(with), Some(without)) = (without(true), without(false)) {
+            let (with, without) = (
+                with.target.key.escape_debug(),
+                without.target.key.escape_debug(),
+            );
+            field.warn(format!("the targets do not keep the same output protocol: {with} has {what} ({}), {without} has not", capability.as_str()));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A running gateway: everything built from one configuration, in order, and taken down in order.
+//!
+//! Decides what outlives what: state and connections outlive generations, generations outlive the requests
+//! that hold them. How a request lives is the proxy's business.
+
+mod watch;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock;
+use crate::config::{self, Config};
+use crate::generation::{Generation, target_facts};
+use crate::plugin::{self, BuiltinSettings, Registry};
+use crate::policy::Policy;
+use crate::proxy::Shared;
+use crate::server::{Admin, Health, Listener, Main};
+use crate::state::{Cells, State};
+use crate::telemetry::log::{self, Bounds, LineWriter};
+use crate::telemetry::metrics::Names;
+use crate::telemetry::{Telemetry, TelemetryError};
+use crate::upstream::{Client, Dial, TcpDial, TlsSetupError};
+use watch::Watch;
+
+/// Lines of log and records that may wait to be written are given this long when the gateway ends.
+const FLUSH: Duration = Duration::from_secs(2);
+/// Tasks that outlive their connection (a body read aside, record tags) are given this long at the end.
+const LAST_TASKS: Duration = Duration::from_secs(2);
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener could not be bound.
+    #[error("{key}: cannot listen on {address}: {source}")]
+    Bind {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Roots of an upstream.
+    #[error(transparent)]
+    Tls(#[from] TlsSetupError),
+    /// Metrics or log.
+    #[error("telemetry: {0}")]
+    Telemetry(#[from] TelemetryError),
+    /// The log writer.
+    #[error("log: {0}")]
+    Log(#[from] log::WriterError),
+    /// The engine or a bundled plugin.
+    #[error("plugins: {0}")]
+    Plugins(#[from] plugin::StartError),
+}
+
+/// What a gateway is given beside its configuration.
+pub struct Outside {
+    /// Where log lines and records go.
+    pub out: Box<dyn Write + Send>,
+    /// Log lines of the process go there too; for a gateway that has the process to itself.
+    pub process_log: bool,
+    /// Makes connections; none: over TCP.
+    pub dial: Option<Arc<dyn Dial>>,
+}
+
+/// A gateway that serves.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    health: Arc<Health>,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    drain: config::Drain,
+    /// Nothing new is accepted on the main listener.
+    closing: CancellationToken,
+    /// Everything that is left ends.
+    stop: CancellationToken,
+}
+
+impl Gateway {
+    /// Builds a gateway and starts serving.
+    ///
+    /// # Errors
+    /// What could not be built; nothing is left running then.
+    pub async fn start(config: Config, outside: Outside) -> Result<Self, StartError> {
+        let config = Arc::new(config);
+        let (socket, listen) = bind("listen", config.listen).await?;
+        let (admin_socket, admin) = bind("admin", config.admin).await?;
+        let writer = LineWriter::start(outside.out, config.log.format, Bounds::default())?;
+        if outside.process_log {
+            log::install(&config.log, writer.clone()).map_err(TelemetryError::from)?;
+        }
+        let telemetry = Telemetry::new(&Names::of(&config), &config.log, config.decisions, writer)?;
+        let (tracker, stop, closing) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let watch = Arc::new(Watch(telemetry.clone()));
+        let cells = Arc::new(State::new(watch.clone()).attach(&config, clock::now()));
+        let clients = Arc::new(clients(&config, outside.dial.as_ref(), &tracker, &stop)?);
+        let registry = Registry::start(
+            &config.plugins,
+            &config.state_dir,
+            target_facts(&config),
+            builtin_settings(&config),
+            watch,
+            tracker.clone(),
+            stop.clone(),
+        )
+        .await?;
+        let first = Policy::new(registry.current(), 1);
+        let generation = Generation::assemble(1, config.clone(), first, cells.clone(), &clients);
+        let health = Arc::new(Health::default());
+        let shared = Arc::new(Shared {
+            current: ArcSwap::from_pointee(generation),
+            telemetry,
+            tracker: tracker.clone(),
+            draining: health.draining.clone(),
+            running: AtomicUsize::new(0),
+        });
+        tracker.spawn(follow(shared.clone(), registry.subscribe(), config.clone(), cells, clients, stop.clone()));
+        let registry = Arc::new(registry);
+        let main = Arc::new(Main::new(shared.clone(), health.clone()));
+        tracker.spawn(Listener::new(socket, main, tracker.clone()).run(closing.clone()));
+        let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry));
+        tracker.spawn(Listener::new(admin_socket, pages, tracker.clone()).run(stop.clone()));
+        Ok(Self { shared, health, listen, admin, drain: config.drain, closing, stop })
+    }
+
+    /// Where applications connect.
+    pub const fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// Where operators connect.
+    pub const fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The generation that new requests get.
+    pub fn generation(&self) -> u64 {
+        self.shared.current.load().number
+    }
+
+    /// Metrics, events and records.
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.shared.telemetry
+    }
+
+    /// Goes down in order: not ready at once, calls served for the window, streams run to their end up to
+    /// the limit. `hurry` ends each wait at once.
+    pub async fn drain(self, hurry: CancellationToken) {
+        self.health.draining.cancel();
+        let window = async {
+            if !self.is_idle() {
+                tokio::time::sleep(self.drain.window).await;
+            }
+        };
+        bounded(window, self.drain.window, &hurry).await;
+        self.closing.cancel();
+        let idle = async {
+            while !self.is_idle() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        bounded(idle, self.drain.limit, &hurry).await;
+        self.stop.cancel();
+        self.shared.tracker.close();
+        bounded(self.shared.tracker.wait(), LAST_TASKS, &hurry).await;
+        let telemetry = self.shared.telemetry.clone();
+        // The writer's thread is waited for off the runtime's own threads.
+        let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
+        if !matches!(flushed.await, Ok(true)) {
+            tracing::warn!("log lines were lost at the end");
+        }
+    }
+
+    /// No call is running or waiting.
+    fn is_idle(&self) -> bool {
+        self.shared.running.load(Ordering::Relaxed) == 0
+    }
+}
+
+async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &CancellationToken) {
+    tokio::select! {
+        () = work => {}
+        () = tokio::time::sleep(limit) => {}
+        () = hurry.cancelled() => {}
+    }
+}
+
+async fn bind(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let fault = |source| StartError::Bind { key, address, source };
+    let socket = TcpListener::bind(address).await.map_err(fault)?;
+    let bound = socket.local_addr().map_err(fault)?;
+    Ok((socket, bound))
+}
+
+fn clients(
+    config: &Config,
+    dial: Option<&Arc<dyn Dial>>,
+    tracker: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<BTreeMap<Arc<str>, Arc<Client>>, TlsSetupError> {
+    let mut clients = BTreeMap::new();
+    for (name, upstream) in &config.upstreams {
+        let dial: Arc<dyn Dial> = match dial {
+            Some(dial) => dial.clone(),
+            None => Arc::new(TcpDial::new(upstream)?),
+        };
+        let client = Client::new(upstream.clone(), dial, tracker.clone(), stop.clone());
+        clients.insert(name.clone(), Arc::new(client));
+    }
+    Ok(clients)
+}
+
+/// Makes a generation of each new set of plugins.
+async fn follow(
+    shared: Arc<Shared>,
+    mut sets: tokio::sync::watch::Receiver<Arc<plugin::PluginSet>>,
+    config: Arc<Config>,
+    cells: Arc<Cells>,
+    clients: Arc<BTreeMap<Arc<str>, Arc<Client>>>,
+    stop: CancellationToken,
+) {
+    // The first generation was made of what was there at its time; a newer set may be there already.
+    let mut known = shared.current.load().policy.set().clone();
+    loop {
+        let set = sets.borrow_and_update().clone();
+        if !Arc::ptr_eq(&set, &known) {
+            known = set.clone();
+            let number = shared.current.load().number + 1;
+            let policy = Policy::new(set, number);
+            shared.current.store(Arc::new(Generation::assemble(
+                number,
+                config.clone(),
+                policy,
+                cells.clone(),
+                &clients,
+            )));
+        }
+        tokio::select! {
+            changed = sets.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// What the configuration says to the bundled plugins.
+fn builtin_settings(config: &Config) -> BuiltinSettings {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let cooldown = &config.breaker.cooldown;
+    let classifier = serde_json::json!({"cooldown_ms": {
+        "rate_limit": ms(cooldown.rate_limit),
+        "model": ms(cooldown.model),
+        "quota": ms(cooldown.quota),
+        "auth": ms(cooldown.auth),
+        "max": ms(cooldown.max),
+    }});
+    let tagger =
+        serde_json::json!({"names": config.tags.names, "expose_upstream": config.tags.expose_upstream});
+    BuiltinSettings {
+        router_json: "{}".to_owned(),
+        classifier_json: classifier.to_string(),
+        tagger_json: tagger.to_string(),
+    }
+}

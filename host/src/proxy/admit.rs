@@ -1,0 +1,203 @@
+//! From a request on the wire to a routed call: its id, its body within bounds, its route, its place.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use sluice_core::budget::{self, Budget};
+use sluice_core::facts::RequestFacts;
+use sluice_core::lens::request::ChatRequest;
+use tokio_util::task::TaskTracker;
+
+use super::call::Call;
+use super::error::Failure;
+use super::plan::Choice;
+use super::request::forwarded;
+use super::settle::Ledger;
+use crate::clock;
+use crate::generation::Route;
+use crate::state::{GateRefusal, Priority};
+
+/// Longest wait for a request body, and for what is read on of one that is too large.
+const BODY_WAIT: Duration = Duration::from_secs(120);
+const READ_ON_WAIT: Duration = Duration::from_secs(1);
+/// What is read on of a body that is too large, so that the answer arrives before the close.
+const READ_ON_BYTES: usize = 1 << 20;
+
+/// The id of a request: the client's when it is well-formed, else a new one.
+pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
+    let well_formed = |id: &&str| {
+        (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    };
+    let theirs = headers.get("x-request-id").and_then(|id| id.to_str().ok()).filter(well_formed);
+    theirs.map_or_else(|| format!("{:032x}", fastrand::u128(..)).into(), Into::into)
+}
+
+/// Reads the body and finds the route. On failure the ledger comes back with what is to be said.
+pub(super) async fn admit(
+    mut ledger: Ledger,
+    request: Request<Incoming>,
+    path: &'static str,
+) -> Result<Call, (Ledger, Failure)> {
+    match read(&mut ledger, request).await {
+        Ok((route, chat, headers, budget)) => {
+            let retries = ledger.generation().cells.retry_budget.clone();
+            retries.call(ledger.arrival());
+            let mut call = Call {
+                choice: Choice::new(route.targets.len()),
+                switches_left: route.config.max_switches,
+                failed_credentials: Vec::new(),
+                global: None,
+                route,
+                chat,
+                path,
+                headers,
+                budget,
+                ledger,
+            };
+            match enter(&mut call).await {
+                Ok(()) => Ok(call),
+                Err(failure) => Err((call.ledger, failure)),
+            }
+        }
+        Err(failure) => Err((ledger, failure)),
+    }
+}
+
+async fn read(
+    ledger: &mut Ledger,
+    request: Request<Incoming>,
+) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), Failure> {
+    let (head, body) = request.into_parts();
+    let generation = ledger.generation().clone();
+    let limit = generation.config.limits.body;
+    let bytes = collect(body, limit, &ledger.shared().tracker).await?;
+    let chat = ChatRequest::read(bytes).map_err(Failure::Body)?;
+    ledger.facts = facts(ledger, &chat, &head.headers);
+    ledger.model = Some(ledger.facts.model.clone());
+    let wish = match head.headers.get("x-sluice-budget-ms") {
+        None => None,
+        Some(value) => {
+            let wish = value.to_str().ok().and_then(budget::parse_budget_ms);
+            let expected = "a positive whole number of milliseconds";
+            Some(wish.ok_or(Failure::Header { name: "x-sluice-budget-ms", expected })?)
+        }
+    };
+    let Some(route) = generation.route(&chat.model) else {
+        return Err(Failure::ModelNotFound { model: chat.model });
+    };
+    let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
+    ledger.budget = Some(budget);
+    ledger.model = Some(route.config.name.clone());
+    let headers = forwarded(&head.headers, &generation.config.forward_headers, ledger.id());
+    Ok((route.clone(), chat, headers, budget))
+}
+
+fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFacts {
+    let text = |value: &http::HeaderValue| Some(value.to_str().ok()?.to_owned());
+    let allowed = &ledger.generation().config.plugins.headers;
+    let seen = allowed.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
+    RequestFacts {
+        id: ledger.id().clone(),
+        model: chat.model.as_str().into(),
+        task: headers.get("x-sluice-task").and_then(text),
+        caller: None,
+        input_tokens: chat.input_tokens,
+        max_output_tokens: chat.max_output_tokens,
+        streaming: chat.stream,
+        tools: chat.tools,
+        images: chat.images,
+        json_output: chat.json_output,
+        messages: chat.messages,
+        affinity: chat.affinity,
+        headers: seen.filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?))).collect(),
+        seed: ledger.facts.seed,
+    }
+}
+
+/// The global gate. Its wait is inside the budget.
+async fn enter(call: &mut Call) -> Result<(), Failure> {
+    let gate = call.ledger.generation().global_gate().clone();
+    if let Some(permit) = gate.try_enter(Priority::Newcomer) {
+        call.global = Some(permit);
+        return Ok(());
+    }
+    let deadline = call.budget.deadline();
+    let shared = call.ledger.shared().clone();
+    let entered = tokio::select! {
+        entered = gate.enter(Priority::Newcomer, deadline) => entered,
+        () = shared.draining.cancelled() => return Err(Failure::Draining),
+    };
+    let now = clock::now();
+    call.ledger.waited += now.saturating_duration_since(call.ledger.arrival());
+    match entered {
+        Ok(permit) => {
+            call.global = Some(permit);
+            Ok(())
+        }
+        Err(_) if now >= deadline => Err(Failure::BudgetExhausted),
+        Err(GateRefusal::Full) => Err(Failure::QueueFull),
+        Err(GateRefusal::TimedOut) => Err(Failure::QueueTimeout),
+    }
+}
+
+/// The whole body. One that is over the limit is read on for a moment, aside.
+async fn collect(mut body: Incoming, limit: u64, tracker: &TaskTracker) -> Result<Bytes, Failure> {
+    let too_large = |body: Incoming| {
+        tracker.spawn(read_on(body));
+        Failure::BodyTooLarge { limit }
+    };
+    if body.size_hint().lower() > limit {
+        return Err(too_large(body));
+    }
+    let deadline = tokio::time::Instant::now() + BODY_WAIT;
+    let limit_here = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout_at(deadline, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => break,
+            Ok(Some(Err(_))) | Err(_) => return Err(Failure::BodyIncomplete),
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + all.len() + data.len() > limit_here {
+            return Err(too_large(body));
+        }
+        if all.is_empty() && first.is_empty() {
+            first = data;
+        } else {
+            if all.is_empty() {
+                let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+                all.reserve(first.len() + data.len() + expected.min(READ_ON_BYTES));
+                all.extend_from_slice(&first);
+                first = Bytes::new();
+            }
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+async fn read_on(mut body: Incoming) {
+    let reading = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > READ_ON_BYTES {
+                return;
+            }
+        }
+    };
+    // Whether it ended or not, there is nothing more to do for this body.
+    let _ = tokio::time::timeout(READ_ON_WAIT, reading).await;
+}
+
+/// The path of a request as its record shows it: known paths as they are, others cut.
+pub(super) fn endpoint(path: &str) -> Cow<'static, str> {
+    Cow::Owned(path.chars().take(256).collect())
+}

@@ -1,0 +1,60 @@
+//! The body of an answer: all of it at once, or a relay.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use super::relay::Relay;
+
+/// A response body. It never fails: a stream that breaks ends with an error event and a proper end.
+pub struct Body(Kind);
+
+enum Kind {
+    Full(Option<Bytes>),
+    Relay(Box<Relay>),
+}
+
+impl Body {
+    /// All of it.
+    pub fn full(bytes: Bytes) -> Self {
+        Self(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+    }
+
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self(Kind::Full(None))
+    }
+
+    pub(super) fn relay(relay: Box<Relay>) -> Self {
+        Self(Kind::Relay(relay))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Kind::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Relay(relay) => relay.poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Kind::Relay(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! One routed request on its way to an answer: which target is tried, what follows a failure, until there is
+//! something to show or nothing left to try. Decisions are the core's; what they cost is paid here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use sluice_core::budget::{self, AttemptClock, Budget};
+use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
+use sluice_core::kind::{FailureKind, TransportError};
+use sluice_core::lens::request::ChatRequest;
+use sluice_core::verdict::Verdict;
+
+use super::attempt::{self, Progress, Ready};
+use super::error::{Failure, LastFault};
+use super::fault::Fault;
+use super::judge;
+use super::plan::Choice;
+use super::request::Outgoing;
+use super::settle::Ledger;
+use crate::clock;
+use crate::config::MinBudget;
+use crate::generation::{Route, Target};
+use crate::state::{GateRefusal, Lease, Permit, Pick, Priority, Running, Ticket};
+
+/// A request whose route is known and whose body was read.
+pub(super) struct Call {
+    /// Its books.
+    pub ledger: Ledger,
+    /// Its route.
+    pub route: Arc<Route>,
+    /// Its body and what was read from it.
+    pub chat: ChatRequest,
+    /// Path behind a base URL.
+    pub path: &'static str,
+    /// Headers that go upstream.
+    pub headers: HeaderMap,
+    /// Its time.
+    pub budget: Budget,
+    /// The permit of the global gate. None only while it queues for a saturated upstream.
+    pub global: Option<Permit>,
+    /// What the plan said.
+    pub choice: Choice,
+    /// Switches that may still be made.
+    pub switches_left: u32,
+    /// Credentials this call has failed with: upstream and position.
+    pub failed_credentials: Vec<(Arc<str>, usize)>,
+}
+
+/// What one attempt holds from its begin to its very end, a stream included. Dropped, it has taught nothing.
+pub(super) struct Attempt {
+    /// Position of its target in the route.
+    pub position: usize,
+    /// Number of the attempt.
+    pub number: u32,
+    /// When it began.
+    pub started: Instant,
+    /// Its limit and the deadline.
+    pub clock: AttemptClock,
+    /// The right to teach the breaker.
+    pub ticket: Ticket,
+    /// The credential in use.
+    pub credential: Option<Lease>,
+    _permits: Vec<Permit>,
+    _running: Running,
+}
+
+/// What came of one target.
+enum Stay {
+    Served(Attempt, Ready),
+    /// Left for the next one.
+    Left(Failure),
+    /// It was not able after all; nothing was tried.
+    Skipped,
+    End(Failure),
+}
+
+enum Begin {
+    Begun(Attempt),
+    Skipped,
+    Saturated(Failure),
+}
+
+impl Call {
+    /// Works until there is something to show.
+    ///
+    /// # Errors
+    /// What the client is to be told.
+    pub async fn run(&mut self) -> Result<(Attempt, Ready), Failure> {
+        let mut last = None;
+        self.plan().await?;
+        while let Some(position) = self.next_position().await? {
+            match self.stay(position).await? {
+                Stay::Served(attempt, ready) => return Ok((attempt, ready)),
+                Stay::Left(failure) => last = Some(failure),
+                Stay::Skipped => {}
+                Stay::End(failure) => return Err(failure),
+            }
+        }
+        Err(last.unwrap_or_else(|| self.nobody(clock::now())))
+    }
+
+    async fn stay(&mut self, position: usize) -> Result<Stay, Failure> {
+        let retry = self.route.config.retry;
+        let mut left = RetriesLeft { rate_limit: retry.rate_limit, upstream: retry.upstream };
+        let mut tries = 0;
+        self.choice.tried[position] = true;
+        loop {
+            let attempt = match self.begin(position).await? {
+                Begin::Begun(attempt) => attempt,
+                Begin::Skipped => return Ok(Stay::Skipped),
+                Begin::Saturated(failure) => return Ok(self.after_saturation(failure)),
+            };
+            let fault = match self.exchange(&attempt).await {
+                Ok(ready) => return Ok(Stay::Served(attempt, ready)),
+                Err(fault) => fault,
+            };
+            let (verdict, failure) = judge::judge(self, attempt, &fault).await?;
+            if fault.by_deadline {
+                return Ok(Stay::End(Failure::BudgetExhausted));
+            }
+            let at = self.situation(clock::now(), position, &verdict, left, tries);
+            match decide::next(&verdict, &at) {
+                Next::Retry { after, paid_by } => {
+                    match paid_by {
+                        RetryAllowance::Credential => {}
+                        RetryAllowance::RateLimit => left.rate_limit -= 1,
+                        RetryAllowance::Upstream => left.upstream -= 1,
+                    }
+                    tries += 1;
+                    self.pay_retry(position, &verdict);
+                    self.pause(after).await?;
+                }
+                Next::Switch => {
+                    self.pay_switch(&verdict);
+                    return Ok(Stay::Left(failure));
+                }
+                Next::End { budget_denied } => {
+                    if budget_denied {
+                        let key = self.target(position).cell.key().clone();
+                        self.ledger.shared().telemetry.metrics().retry_budget_denied(&key);
+                    }
+                    return Ok(Stay::End(failure));
+                }
+            }
+        }
+    }
+
+    /// Takes what an attempt needs: the ticket first, so that one call alone waits as the probe; then a
+    /// credential and the permits.
+    async fn begin(&mut self, position: usize) -> Result<Begin, Failure> {
+        let route = self.route.clone();
+        let target = &route.targets[position];
+        let Ok(ticket) = target.cell.admit(clock::now()) else {
+            self.ledger.skipped(target);
+            return Ok(Begin::Skipped);
+        };
+        let permits = match self.permits(target).await? {
+            Ok(permits) => permits,
+            Err(begin) => return Ok(begin),
+        };
+        let failed = self.failed_with(target);
+        let credential = match target.upstream.pick(clock::now(), &failed) {
+            Pick::Lease(lease) => Some(lease),
+            Pick::NoneNeeded => None,
+            Pick::AllAside(_) | Pick::NoneLeft => {
+                self.ledger.skipped(target);
+                return Ok(Begin::Skipped);
+            }
+        };
+        let now = clock::now();
+        let own = if self.chat.stream { target.config.first_content } else { target.config.attempt };
+        let number = self.ledger.attempt_begins(target, self.choice.role(position), now);
+        Ok(Begin::Begun(Attempt {
+            position,
+            number,
+            started: now,
+            clock: self.budget.attempt(now, own),
+            ticket,
+            credential,
+            _permits: permits,
+            _running: target.cell.run(),
+        }))
+    }
+
+    /// The permits of one attempt. A call that has to wait gives its global permit back meanwhile, and takes
+    /// one again ahead of newcomers.
+    async fn permits(&mut self, target: &Target) -> Result<Result<Vec<Permit>, Begin>, Failure> {
+        let mut permits = Vec::with_capacity(1);
+        let began = clock::now();
+        let deadline = self.budget.deadline();
+        for gate in target.cell.gates() {
+            if let Some(permit) = gate.try_enter(Priority::Newcomer) {
+                permits.push(permit);
+                continue;
+            }
+            self.global = None;
+            let shared = self.ledger.shared().clone();
+            let entered = tokio::select! {
+                entered = gate.enter(Priority::Newcomer, deadline) => entered,
+                () = target.cell.refusing() => {
+                    self.ledger.skipped(target);
+                    return self.regain(began).await.map(|()| Err(Begin::Skipped));
+                }
+                () = shared.draining.cancelled() => return Err(Failure::Draining),
+            };
+            let refusal = match entered {
+                Ok(permit) => {
+                    permits.push(permit);
+                    None
+                }
+                Err(refusal) => Some(refusal),
+            };
+            self.regain(began).await?;
+            match refusal {
+                None => {}
+                Some(GateRefusal::Full) => return Ok(Err(Begin::Saturated(Failure::QueueFull))),
+                Some(GateRefusal::TimedOut) => return Ok(Err(Begin::Saturated(Failure::QueueTimeout))),
+            }
+        }
+        Ok(Ok(permits))
+    }
+
+    async fn regain(&mut self, began: Instant) -> Result<(), Failure> {
+        let deadline = self.budget.deadline();
+        if self.global.is_none() {
+            let gate = self.ledger.generation().global_gate().clone();
+            self.global = match gate.enter(Priority::Returning, deadline).await {
+                Ok(permit) => Some(permit),
+                Err(_) if clock::now() >= deadline => return Err(Failure::BudgetExhausted),
+                Err(GateRefusal::Full) => return Err(Failure::QueueFull),
+                Err(GateRefusal::TimedOut) => return Err(Failure::QueueTimeout),
+            };
+        }
+        let now = clock::now();
+        self.ledger.waited += now.saturating_duration_since(began);
+        if now >= deadline { Err(Failure::BudgetExhausted) } else { Ok(()) }
+    }
+
+    /// A gate of ours refused: a reason to switch, which costs a switch but no retry budget.
+    fn after_saturation(&mut self, failure: Failure) -> Stay {
+        self.ledger.saturated();
+        let verdict = judge::saturation();
+        let at = self.situation(clock::now(), usize::MAX, &verdict, RetriesLeft::default(), 0);
+        match decide::next(&verdict, &at) {
+            Next::Switch => {
+                self.pay_switch(&verdict);
+                Stay::Left(failure)
+            }
+            Next::Retry { .. } | Next::End { .. } => Stay::End(failure),
+        }
+    }
+
+    /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
+    /// the deadline.
+    async fn exchange(&self, attempt: &Attempt) -> Result<Ready, Fault> {
+        let target = self.target(attempt.position);
+        let generation = self.ledger.generation();
+        let outgoing = Outgoing {
+            client: &target.client,
+            path: self.path,
+            credential: attempt.credential.as_ref().map(Lease::index),
+            headers: &self.headers,
+            body: self.chat.with_model(&target.config.target.model),
+            streaming: self.chat.stream,
+            connect: self.route.config.connect,
+        };
+        let rules = generation.stream_rules(&self.route.config, self.chat.choices);
+        let wait_max = generation.config.breaker.cooldown.max;
+        let progress = Progress::default();
+        let mut work =
+            std::pin::pin!(attempt::run(&outgoing, &generation.config.limits, rules, wait_max, &progress));
+        let mut fires = attempt.clock.fires();
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep_until(fires.into()) => {}
+            }
+            let now = clock::now();
+            let by_deadline = now >= self.budget.deadline();
+            if by_deadline || self.could_switch(now, attempt.position) {
+                return Err(Fault {
+                    transport: Some(TransportError::Timeout),
+                    status: progress.status(),
+                    by_deadline,
+                    ..Fault::new(progress.stage(self.chat.stream))
+                });
+            }
+            fires = attempt.clock.extended();
+        }
+    }
+
+    fn could_switch(&self, now: Instant, position: usize) -> bool {
+        let verdict = judge::own_limit();
+        decide::could_switch(&self.situation(now, position, &verdict, RetriesLeft::default(), 0))
+    }
+
+    /// Where the call stands, for the core to decide. `position` past the end: no target of its own.
+    fn situation(
+        &self,
+        now: Instant,
+        position: usize,
+        verdict: &Verdict,
+        retries_left: RetriesLeft,
+        tries: u32,
+    ) -> Situation {
+        let retry = &self.route.config.retry;
+        let target = self.route.targets.get(position);
+        let context = target.and_then(|t| t.config.target.facts.context);
+        let next = self.next_able(now, verdict.kind, context).map(|next| NextTarget {
+            min_budget: min_budget(next, now),
+            larger_context: is_larger(next, context),
+        });
+        Situation {
+            left: self.budget.left(now),
+            min_budget: target.map_or(Duration::ZERO, |t| min_budget(t, now)),
+            switches_left: self.switches_left,
+            retries_left,
+            wait_max: retry.max_wait,
+            pause: budget::pause(tries, retry.backoff, retry.backoff_max, fastrand::f64()),
+            other_credential: target.is_some_and(|t| self.other_credential(t, now)),
+            budget_allows: self.ledger.generation().cells.retry_budget.has(now),
+            next,
+        }
+    }
+
+    /// The next target that would be tried after a failure of this kind.
+    fn next_able(&self, now: Instant, kind: FailureKind, context: Option<u32>) -> Option<&Target> {
+        let untried = self.choice.order.iter().filter(|&&p| !self.choice.tried[p]).map(|&p| self.target(p));
+        let mut able = untried.filter(|t| t.cell.able(now).is_able() && t.upstream.all_aside(now).is_none());
+        match kind {
+            FailureKind::ContextLengthExceeded => able.find(|t| is_larger(t, context)),
+            _ => able.next(),
+        }
+    }
+
+    /// Whether a credential of the target's upstream is left that this call has not failed with.
+    pub fn other_credential(&self, target: &Target, now: Instant) -> bool {
+        let failed = self.failed_with(target);
+        target.upstream.page(now).iter().any(|c| c.aside.is_none() && !failed.contains(&c.index))
+    }
+
+    fn failed_with(&self, target: &Target) -> Vec<usize> {
+        let name = target.upstream.name();
+        self.failed_credentials.iter().filter(|(upstream, _)| upstream == name).map(|(_, index)| *index).collect()
+    }
+
+    fn pay_retry(&self, position: usize, verdict: &Verdict) {
+        if decide::takes_from_budget(verdict.kind) {
+            self.ledger.generation().cells.retry_budget.take(clock::now());
+        }
+        let key = self.target(position).cell.key().clone();
+        self.ledger.shared().telemetry.metrics().retry(&key);
+    }
+
+    fn pay_switch(&mut self, verdict: &Verdict) {
+        let now = clock::now();
+        self.switches_left -= 1;
+        self.choice.after = Some((verdict.kind, self.choice.current_context(&self.route)));
+        if decide::takes_from_budget(verdict.kind) {
+            self.ledger.generation().cells.retry_budget.take(now);
+        }
+        self.ledger.shared().telemetry.metrics().switch(&self.route.config.name, self.budget.left(now));
+    }
+
+    async fn pause(&mut self, after: Duration) -> Result<(), Failure> {
+        if after.is_zero() {
+            return Ok(());
+        }
+        self.ledger.waited += after;
+        let shared = self.ledger.shared().clone();
+        tokio::select! {
+            () = tokio::time::sleep(after) => Ok(()),
+            () = shared.draining.cancelled() => Err(Failure::Draining),
+        }
+    }
+
+    /// The target at a position of the route.
+    pub fn target(&self, position: usize) -> &Target {
+        &self.route.targets[position]
+    }
+
+    /// What the client is told when this fault is the last word.
+    pub fn last_fault(&self, fault: &Fault, verdict: &Verdict) -> Failure {
+        Failure::Upstream(Box::new(LastFault {
+            kind: verdict.kind,
+            status: fault.status,
+            transport: fault.transport,
+            error: fault.error.clone(),
+            client_status: verdict.client_status,
+            retry_after: None,
+        }))
+    }
+}
+
+fn is_larger(target: &Target, than: Option<u32>) -> bool {
+    target.config.target.facts.context.is_some_and(|context| than.is_some_and(|than| context > than))
+}
+
+fn min_budget(target: &Target, now: Instant) -> Duration {
+    match target.config.min_budget {
+        MinBudget::Fixed(fixed) => fixed,
+        MinBudget::P95 { floor } => budget::min_budget(floor, target.cell.p95_to_commit(now)),
+    }
+}

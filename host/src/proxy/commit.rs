@@ -1,0 +1,133 @@
+//! The moment an answer is shown: taggers are asked, the head is made, the body begins. And its counterpart,
+//! the error that is shown when there is no answer.
+
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use sluice_core::facts::{Sink, Tag, TagPhase};
+use sluice_core::retry_after;
+
+use super::Shared;
+use super::attempt::{Ready, ReadyAnswer};
+use super::body::Body;
+use super::call::{Attempt, Call};
+use super::error::Failure;
+use super::fault::upstream_request_id;
+use super::relay::{Relay, secrets_of, served};
+use super::request::returned;
+use super::respond::{Context, error_response};
+use super::settle::{Ending, Ledger};
+use crate::clock;
+
+/// Shows the answer of an attempt.
+pub(super) async fn show(mut call: Call, mut attempt: Attempt, ready: Ready) -> Response<Body> {
+    let now = clock::now();
+    let route = call.route.clone();
+    let target = &route.targets[attempt.position];
+    let took = now.saturating_duration_since(attempt.started);
+    let probe = attempt.ticket.is_probe();
+    attempt.ticket.commit();
+    if probe {
+        call.ledger.probe_succeeded(target);
+    }
+    target.cell.observe_commit(now, took, call.chat.stream.then_some(took));
+    let texts = ready.headers.iter().filter_map(|(k, v)| Some((k.as_str(), v.to_str().ok()?)));
+    if let Some(left) = retry_after::quota_left(texts) {
+        target.cell.observe_quota(now, left);
+    }
+    let upstream_id = upstream_request_id(&ready.headers);
+    call.ledger.commits(target, ready.status, call.chat.stream, upstream_id, now);
+    let Some(tags) = tags(&mut call.ledger, None, 200).await else {
+        drop(attempt);
+        return fail(call, Failure::PluginDenied).await;
+    };
+    let mut head = HeaderMap::with_capacity(20);
+    returned(&ready.headers, &call.ledger.generation().config.return_headers, &mut head);
+    add_own(&call.ledger, tags, &mut head);
+    let body = match ready.answer {
+        ReadyAnswer::Stream { body, stream, end } => {
+            head.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            head.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+            head.insert("x-accel-buffering", HeaderValue::from_static("no"));
+            Body::relay(Box::new(Relay::new(call, attempt, body, stream, end)))
+        }
+        ReadyAnswer::Whole { body, usage, text } => {
+            head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            call.ledger.usage = usage.or(Some(sluice_core::facts::Usage {
+                input: u64::from(call.chat.input_tokens),
+                output: (text as u64).div_ceil(4),
+                estimated: true,
+            }));
+            served(&mut call, attempt);
+            Body::full(body)
+        }
+    };
+    let mut response = Response::new(body);
+    *response.headers_mut() = head;
+    response
+}
+
+/// Shows why a routed request has no answer.
+pub(super) async fn fail(call: Call, failure: Failure) -> Response<Body> {
+    let Call { ledger, route, global, .. } = call;
+    drop(global);
+    let secrets: Vec<String> = route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
+    refuse(ledger, &failure, &secrets).await
+}
+
+/// Shows why a request has no answer, whether or not its route is known.
+pub(super) async fn refuse(mut ledger: Ledger, failure: &Failure, secrets: &[String]) -> Response<Body> {
+    let status = failure.status().as_u16();
+    let ending = Ending { status, outcome: failure.outcome(), error_code: Some(failure.code()) };
+    // The client may leave while taggers are asked; the request has ended as it has.
+    ledger.end(ending.clone());
+    let tags = if ledger.budget.is_some() {
+        tags(&mut ledger, Some(&ending), status).await.unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let exposed = ledger.generation().config.tags.expose_upstream;
+    let context = Context {
+        request_id: ledger.id().to_string(),
+        attempts: ledger.attempt_views(exposed),
+        budget_left: ledger.budget.map(|b| b.left(clock::now())),
+    };
+    let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+    let mut response = error_response(failure, context, &secrets);
+    add_own(&ledger, tags, response.headers_mut());
+    response
+}
+
+/// Asks the taggers; none: one that must answer could not.
+async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Option<Vec<Tag>> {
+    let generation = ledger.generation().clone();
+    let answer = ledger.answer_facts(TagPhase::Head, ending, status);
+    let moment = ledger.moment(ledger.attempts(), clock::now());
+    let asked = generation.policy.tag(&ledger.facts, moment, &answer).await;
+    let (tags, denied) = ledger.note_asked(asked);
+    if denied {
+        return None;
+    }
+    ledger.keep_record_tags(&tags);
+    Some(tags)
+}
+
+fn add_own(ledger: &Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
+    for tag in tags.into_iter().filter(|tag| tag.sink != Sink::Record) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(tag.name), HeaderValue::try_from(tag.value)) {
+            head.insert(name, value);
+        }
+    }
+    add_request_id(ledger.shared(), ledger.id(), head);
+}
+
+/// The headers every answer has.
+pub(super) fn add_request_id(shared: &Arc<Shared>, id: &str, head: &mut HeaderMap) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        head.insert("x-request-id", id);
+    }
+    if shared.draining.is_cancelled() {
+        head.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}

@@ -1,0 +1,146 @@
+//! From a fault to a verdict, and from the verdict to what breaker, credential and target learn.
+
+use std::time::Instant;
+
+use sluice_core::kind::FailureKind;
+use sluice_core::verdict::{Action, BreakerEffect, Verdict};
+
+use super::call::{Attempt, Call};
+use super::error::Failure;
+use super::fault::Fault;
+use crate::clock;
+use crate::generation::Target;
+use crate::state::AsideState;
+use crate::telemetry::decisions::VerdictRow;
+
+/// The verdict on a refusal by one of our own gates. No classifier is asked.
+pub(super) fn saturation() -> Verdict {
+    Verdict {
+        kind: FailureKind::GatewaySaturated,
+        action: Action::Switch,
+        breaker: BreakerEffect::Ignore,
+        cool_down: None,
+        client_status: None,
+    }
+}
+
+/// The verdict on an attempt that ran into a clock of ours.
+pub(super) fn own_limit() -> Verdict {
+    Verdict {
+        kind: FailureKind::RetryableTimeout,
+        action: Action::Switch,
+        breaker: BreakerEffect::Count,
+        cool_down: None,
+        client_status: None,
+    }
+}
+
+/// Judges a failed attempt, teaches whoever learns from it, and ends it. Gives the verdict and what the
+/// client is told if this is the last word.
+///
+/// # Errors
+/// When a classifier that must decide could not: nobody is blamed then.
+pub(super) async fn judge(
+    call: &mut Call,
+    attempt: Attempt,
+    fault: &Fault,
+) -> Result<(Verdict, Failure), Failure> {
+    let now = clock::now();
+    let verdict = if fault.by_deadline {
+        let breaker =
+            if attempt.clock.target_to_blame(now) { BreakerEffect::Count } else { BreakerEffect::Ignore };
+        Verdict { action: Action::GiveUp, breaker, ..own_limit() }
+    } else {
+        ask(call, &attempt, fault, now).await?
+    };
+    let target_position = attempt.position;
+    teach(call, attempt, &verdict, now);
+    call.ledger.attempt_failed(verdict.kind, fault.status, fault.upstream_request_id.clone(), now);
+    let mut failure = call.last_fault(fault, &verdict);
+    if let Failure::Upstream(last) = &mut failure
+        && matches!(last.kind, FailureKind::RetryableRateLimit | FailureKind::QuotaExhausted)
+    {
+        last.retry_after = Some(call.wait_for_first(now));
+    }
+    call.target(target_position).cell.observe_failure(verdict.kind);
+    Ok((verdict, failure))
+}
+
+async fn ask(call: &mut Call, attempt: &Attempt, fault: &Fault, now: Instant) -> Result<Verdict, Failure> {
+    let generation = call.ledger.generation().clone();
+    let route = call.route.clone();
+    let target = &route.targets[attempt.position];
+    let in_use = attempt.credential.as_ref().map(crate::state::Lease::index);
+    let other = {
+        // The one in use has failed, whatever it is set aside for.
+        let page = target.upstream.page(now);
+        let tried = |index| call.failed_credentials.iter().any(|(u, i)| u == target.upstream.name() && *i == index);
+        page.iter().any(|c| c.aside.is_none() && Some(c.index) != in_use && !tried(c.index))
+    };
+    let index = u32::try_from(target.config.index).unwrap_or(u32::MAX);
+    let facts = fault.facts(index, now.saturating_duration_since(attempt.started), other);
+    let moment = call.ledger.moment(attempt.number, now);
+    let asked = generation.policy.judge(&call.ledger.facts, moment, &facts).await;
+    let (judgement, denied) = call.ledger.note_asked(asked);
+    call.ledger.decision.verdicts.push(VerdictRow {
+        n: attempt.number,
+        plugin: judgement.by,
+        kind: judgement.verdict.kind,
+        action: judgement.verdict.action,
+        breaker: judgement.verdict.breaker,
+    });
+    if denied { Err(Failure::PluginDenied) } else { Ok(judgement.verdict) }
+}
+
+/// Ends the attempt with what is learnt from it.
+fn teach(call: &mut Call, attempt: Attempt, verdict: &Verdict, now: Instant) {
+    let route = call.route.clone();
+    let target = &route.targets[attempt.position];
+    let credential = attempt.credential.as_ref().map(crate::state::Lease::index);
+    set_aside(call, target, credential, verdict, now);
+    let answered = matches!(
+        verdict.kind,
+        FailureKind::InvalidRequest | FailureKind::ContentFiltered | FailureKind::ContextLengthExceeded
+    );
+    let our_fault = verdict.kind == FailureKind::AuthDenied
+        || (verdict.kind == FailureKind::RetryableTimeout && verdict.breaker == BreakerEffect::Ignore);
+    if !our_fault {
+        target.cell.observe_result(now, answered);
+    }
+    if attempt.ticket.is_probe() && verdict.breaker != BreakerEffect::Ignore {
+        call.ledger.probe_failed(target, verdict.kind);
+    }
+    // Quota is the credential's, not the target's, where there is a credential to set aside.
+    let of_credential = verdict.kind == FailureKind::QuotaExhausted && credential.is_some();
+    match verdict.breaker {
+        BreakerEffect::Count => attempt.ticket.failure(now),
+        BreakerEffect::Open if !of_credential => attempt.ticket.open(now),
+        BreakerEffect::Open | BreakerEffect::Ignore => attempt.ticket.neutral(),
+    }
+}
+
+/// Sets the credential aside, or cools the target where the failure is not a credential's or there is none.
+fn set_aside(call: &mut Call, target: &Target, credential: Option<usize>, verdict: &Verdict, now: Instant) {
+    let max = call.ledger.generation().config.breaker.cooldown.max;
+    let state = match verdict.kind {
+        FailureKind::RetryableRateLimit => Some(AsideState::RateLimited),
+        FailureKind::QuotaExhausted => Some(AsideState::Quota),
+        FailureKind::AuthDenied => Some(AsideState::Denied),
+        _ => None,
+    };
+    let several = target.config.target.upstream.credentials.len() > 1;
+    let until = verdict.cool_down.map(|cool_down| now + cool_down.min(max));
+    match (state, credential) {
+        (Some(state), Some(index)) if several || state != AsideState::RateLimited => {
+            call.failed_credentials.push((target.upstream.name().clone(), index));
+            if let Some(until) = until {
+                target.upstream.set_aside(index, until, state);
+            }
+        }
+        _ => {
+            if let Some(until) = until {
+                target.cell.cool(until, verdict.kind);
+            }
+        }
+    }
+}

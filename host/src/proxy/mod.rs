@@ -1,0 +1,147 @@
+//! The life of a request: admit, plan, attempt, commit, relay, settle. Data flows one way through these
+//! modules; what a plugin may advise and what only the host may do meet in `call`, and nowhere is Wasm named.
+
+mod admit;
+mod attempt;
+mod body;
+mod call;
+mod commit;
+mod error;
+mod fault;
+mod gather;
+mod judge;
+mod plan;
+mod relay;
+mod request;
+mod respond;
+mod settle;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use body::Body;
+
+use crate::generation::Generation;
+use crate::server::pages::Page;
+use crate::telemetry::Telemetry;
+use error::Failure;
+use settle::Ledger;
+
+/// What all requests of a gateway share.
+pub struct Shared {
+    /// The generation that new requests start with.
+    pub current: ArcSwap<Generation>,
+    /// Metrics, events, records.
+    pub telemetry: Telemetry,
+    /// Owns every task; drain waits for it.
+    pub tracker: TaskTracker,
+    /// Cancelled when the gateway goes down: queued and pausing calls are let go.
+    pub draining: CancellationToken,
+    /// Requests whose books are open.
+    pub running: AtomicUsize,
+}
+
+/// Answers a call of an API path. `set_write_limit` is told how long the client may leave the answer unread.
+///
+/// # Cancel safety
+/// Dropping the future, or the body it gave, is the client leaving: everything is let go at once, and the
+/// request settles as cancelled.
+pub async fn call(
+    shared: &Arc<Shared>,
+    request: Request<Incoming>,
+    path: &'static str,
+    set_write_limit: &(dyn Fn(Option<Duration>) + Send + Sync),
+) -> Response<Body> {
+    let ledger = open(shared, &request);
+    match admit::admit(ledger, request, path).await {
+        Ok(call) => {
+            set_write_limit(call.route.config.client_write);
+            Box::pin(drive(call)).await
+        }
+        Err((ledger, failure)) => commit::refuse(ledger, &failure, &[]).await,
+    }
+}
+
+async fn drive(mut call: call::Call) -> Response<Body> {
+    match call.run().await {
+        Ok((attempt, ready)) => commit::show(call, attempt, ready).await,
+        Err(failure) => commit::fail(call, failure).await,
+    }
+}
+
+/// Answers a request for a path that is not there.
+pub async fn not_found(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    let ledger = open(shared, &request);
+    commit::refuse(ledger, &Failure::NotFound, &[]).await
+}
+
+/// Answers a request with a method its path does not take.
+pub async fn method_not_allowed(
+    shared: &Arc<Shared>,
+    request: Request<Incoming>,
+    allow: &'static str,
+) -> Response<Body> {
+    let ledger = open(shared, &request);
+    commit::refuse(ledger, &Failure::MethodNotAllowed { allow }, &[]).await
+}
+
+/// The models there are, or one of them: every route is one.
+pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&str>) -> Response<Body> {
+    let generation = shared.current.load();
+    let entry = |name: &str| {
+        serde_json::json!({"id": name, "object": "model", "created": 0, "owned_by": "sluice"})
+    };
+    let id = admit::request_id(request.headers());
+    let mut response = match one {
+        None => {
+            let all: Vec<_> = generation.config.routes.keys().map(|name| entry(name)).collect();
+            json(&serde_json::json!({"object": "list", "data": all}))
+        }
+        Some(name) if generation.route(name).is_some() => json(&entry(name)),
+        Some(name) => {
+            let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
+            respond::error_response(&Failure::ModelNotFound { model: name.to_owned() }, context, &[])
+        }
+    };
+    commit::add_request_id(shared, &id, response.headers_mut());
+    response
+}
+
+/// A page of the gateway itself, which is no request of an application.
+pub fn page(shared: &Arc<Shared>, request: &Request<Incoming>, page: Page) -> Response<Body> {
+    let mut response = Response::new(Body::full(page.body.into()));
+    *response.status_mut() = page.status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    commit::add_request_id(shared, &admit::request_id(request.headers()), response.headers_mut());
+    response
+}
+
+/// A page that is not there, or one that was asked for with another method than GET.
+pub fn refused_page(shared: &Arc<Shared>, request: &Request<Incoming>, method: bool) -> Response<Body> {
+    let failure = if method { Failure::MethodNotAllowed { allow: "GET" } } else { Failure::NotFound };
+    let id = admit::request_id(request.headers());
+    let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
+    let mut response = respond::error_response(&failure, context, &[]);
+    commit::add_request_id(shared, &id, response.headers_mut());
+    response
+}
+
+/// A JSON answer of the gateway itself.
+fn json(value: &serde_json::Value) -> Response<Body> {
+    let mut response = Response::new(Body::full(value.to_string().into()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn open(shared: &Arc<Shared>, request: &Request<Incoming>) -> Ledger {
+    let id = admit::request_id(request.headers());
+    let endpoint = admit::endpoint(request.uri().path());
+    Ledger::new(shared.clone(), shared.current.load_full(), endpoint, id)
+}

@@ -1,0 +1,247 @@
+//! Planning: how each target stands, what the routers say, and what a client is told when nobody is left.
+
+use std::time::Instant;
+
+use sluice_core::facts::{Candidate, RequestFacts};
+use sluice_core::kind::{FailureKind, Role};
+use sluice_core::plan::{NoTarget, Plan, Standing};
+
+use super::call::Call;
+use super::error::Failure;
+use crate::clock;
+use crate::config::{Capability, Model};
+use crate::generation::{Route, Target};
+use crate::state::{Able, AsideState};
+use crate::telemetry::decisions::ScoreRow;
+use crate::telemetry::record;
+
+/// What the plan of a call said, and how far it was used up.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// Positions in the order they are to be tried.
+    pub order: Vec<usize>,
+    /// The one that counts as first choice.
+    pub first_choice: Option<usize>,
+    /// Positions that are done with.
+    pub tried: Vec<bool>,
+    /// After a switch: the kind of the failure, and the declared context of the target that was left.
+    pub after: Option<(FailureKind, Option<u32>)>,
+    current: Option<usize>,
+}
+
+impl Choice {
+    /// Nothing planned yet.
+    pub fn new(targets: usize) -> Self {
+        Self { order: Vec::new(), first_choice: None, tried: vec![false; targets], after: None, current: None }
+    }
+
+    /// First choice or not.
+    pub fn role(&self, position: usize) -> Role {
+        if self.first_choice == Some(position) { Role::Primary } else { Role::Fallback }
+    }
+
+    /// The declared context of the target that is being tried.
+    pub fn current_context(&self, route: &Route) -> Option<u32> {
+        route.targets.get(self.current?)?.config.target.facts.context
+    }
+}
+
+/// Why a target cannot take a call now.
+enum Blocked {
+    Open(Option<Instant>),
+    Cooling(Instant, FailureKind),
+    Aside(Instant, AsideState),
+}
+
+impl Blocked {
+    fn of(target: &Target, now: Instant) -> Option<Self> {
+        match target.cell.able(now) {
+            Able::Open { until } => Some(Self::Open(until)),
+            Able::Cooling { until, kind } => Some(Self::Cooling(until, kind)),
+            Able::Yes | Able::Probe => {
+                target.upstream.all_aside(now).map(|aside| Self::Aside(aside.until, aside.state))
+            }
+        }
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Open(until) => *until,
+            Self::Cooling(until, _) | Self::Aside(until, _) => Some(*until),
+        }
+    }
+
+    fn by_rate_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::Cooling(_, FailureKind::RetryableRateLimit | FailureKind::QuotaExhausted)
+                | Self::Aside(_, AsideState::RateLimited | AsideState::Quota)
+        )
+    }
+}
+
+impl Call {
+    /// Makes the plan, once, before the first attempt.
+    ///
+    /// # Errors
+    /// When there is nobody to try.
+    pub async fn plan(&mut self) -> Result<(), Failure> {
+        let now = clock::now();
+        let route = self.route.clone();
+        let blocked: Vec<Option<Blocked>> = route.targets.iter().map(|t| Blocked::of(t, now)).collect();
+        let standings: Vec<Standing> = route
+            .targets
+            .iter()
+            .zip(&blocked)
+            .map(|(target, blocked)| match blocked {
+                _ if !fits(&target.config.target.facts, &self.ledger.facts) => Standing::Unfit,
+                Some(_) => Standing::Unable,
+                None => Standing::Able,
+            })
+            .collect();
+        let able: Vec<usize> = (0..standings.len()).filter(|&i| standings[i] == Standing::Able).collect();
+        let mut scores = vec![None; standings.len()];
+        for (&position, score) in able.iter().zip(self.scores(&able, true).await?) {
+            scores[position] = score;
+        }
+        let plan = Plan::new(&standings, &scores);
+        self.choice.first_choice = plan.first_choice;
+        self.choice.order = plan.order;
+        for (position, standing) in standings.iter().enumerate() {
+            if *standing == Standing::Unable {
+                self.ledger.skipped(self.target(position));
+            }
+        }
+        let denied = |p: usize| matches!(blocked[p], Some(Blocked::Aside(_, AsideState::Denied)));
+        if plan.first_choice.is_some_and(denied) {
+            return Err(Failure::CredentialDenied);
+        }
+        if self.choice.order.is_empty() {
+            return Err(match Plan::why_empty(&standings) {
+                NoTarget::Unfit => Failure::NoCapableTarget,
+                NoTarget::Excluded => Failure::ExcludedByPolicy,
+                NoTarget::Unable => self.nobody(now),
+            });
+        }
+        Ok(())
+    }
+
+    /// The position to try next. After a failed attempt, the routers are asked again when there is still
+    /// something to choose.
+    pub async fn next_position(&mut self) -> Result<Option<usize>, Failure> {
+        let now = clock::now();
+        let after = self.choice.after.take();
+        let route = self.route.clone();
+        let may = |p: &usize| match after {
+            Some((FailureKind::ContextLengthExceeded, left)) => {
+                let context = route.targets[*p].config.target.facts.context;
+                context.is_some_and(|context| left.is_some_and(|left| context > left))
+            }
+            _ => true,
+        };
+        let mut left: Vec<usize> = self
+            .choice
+            .order
+            .iter()
+            .copied()
+            .filter(|&p| !self.choice.tried[p] && Blocked::of(&route.targets[p], now).is_none())
+            .filter(may)
+            .collect();
+        if self.ledger.attempts() > 0 && left.len() > 1 {
+            let scores = self.scores(&left, false).await?;
+            let mut scored: Vec<(usize, f64)> =
+                left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
+            scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+            left = scored.into_iter().map(|(p, _)| p).collect();
+        }
+        self.choice.current = left.first().copied();
+        Ok(self.choice.current)
+    }
+
+    /// A score for each position; all equal where there is nothing to choose.
+    async fn scores(&mut self, positions: &[usize], first: bool) -> Result<Vec<Option<f64>>, Failure> {
+        if positions.len() < 2 {
+            return Ok(vec![Some(1.0); positions.len()]);
+        }
+        let now = clock::now();
+        let generation = self.ledger.generation().clone();
+        let candidates: Vec<Candidate> =
+            positions.iter().map(|&p| self.target(p).cell.candidate_numbers(now)).collect();
+        let moment = self.ledger.moment(self.ledger.attempts() + 1, now);
+        let asked = generation.policy.rank(&self.ledger.facts, moment, &candidates).await;
+        let (ranking, denied) = self.ledger.note_asked(asked);
+        let key = |i: usize| self.route.targets[positions[i]].config.target.key.clone();
+        for (router, votes) in &ranking.votes {
+            self.ledger.decision.scores.extend(votes.iter().enumerate().map(|(i, vote)| ScoreRow {
+                target: key(i),
+                router: router.clone(),
+                score: vote.score,
+                reason: vote.reason.clone(),
+            }));
+        }
+        if first {
+            let row = |(i, facts): (usize, Candidate)| record::Choice {
+                target: key(i),
+                score: ranking.scores.get(i).copied().flatten(),
+                reason: ranking.votes.iter().find_map(|(_, votes)| votes.get(i)?.reason.clone()),
+                facts,
+            };
+            self.ledger.choices = Some(candidates.into_iter().enumerate().map(row).collect());
+        }
+        if denied {
+            return Err(Failure::PluginDenied);
+        }
+        let mut scores = ranking.scores;
+        scores.resize(positions.len(), None);
+        Ok(scores)
+    }
+
+    /// What a client is told when every target that fits is open, cooling or without credential.
+    pub fn nobody(&self, now: Instant) -> Failure {
+        let fit = self.route.targets.iter().filter(|t| fits(&t.config.target.facts, &self.ledger.facts));
+        let blocked: Vec<Blocked> = fit.filter_map(|t| Blocked::of(t, now)).collect();
+        let wait = blocked.iter().filter_map(Blocked::until).min().map(|until| until - now.min(until));
+        // A probe that is out may end any moment.
+        let wait = if blocked.iter().any(|b| b.until().is_none()) { Some(wait.unwrap_or_default()) } else { wait };
+        if !blocked.is_empty() && blocked.iter().all(Blocked::by_rate_limit) {
+            Failure::RateLimited { wait }
+        } else {
+            Failure::NoHealthyTarget { wait }
+        }
+    }
+
+    /// Until the first target may be tried again; zero: one may be now.
+    pub fn wait_for_first(&self, now: Instant) -> std::time::Duration {
+        let until = |t: &Target| match Blocked::of(t, now) {
+            None => Some(now),
+            Some(blocked) => blocked.until(),
+        };
+        self.route.targets.iter().filter_map(until).min().map_or_else(Default::default, |at| at - now.min(at))
+    }
+}
+
+/// Whether a model can serve such a request at all. What is not declared is not held against it.
+fn fits(model: &Model, request: &RequestFacts) -> bool {
+    let Some(supports) = &model.supports else { return true };
+    let needs = [
+        (request.tools, Capability::Tools),
+        (request.images, Capability::Images),
+        (request.json_output, Capability::Json),
+    ];
+    needs.iter().all(|(needed, capability)| !needed || supports.contains(capability))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_declared_lacks_make_a_target_unfit() {
+        let request = RequestFacts { tools: true, ..RequestFacts::default() };
+        let model = |supports| Model { supports, ..Model::default() };
+        assert!(fits(&model(None), &request));
+        assert!(fits(&model(Some(vec![Capability::Tools])), &request));
+        assert!(!fits(&model(Some(vec![Capability::Json])), &request));
+        assert!(fits(&model(Some(vec![])), &RequestFacts::default()));
+    }
+}

@@ -1,0 +1,309 @@
+//! A stream after commit: bytes out as they come, in order, until a good end or an honest one.
+//!
+//! Permits, ticket, credential and books live in here, not in the future that made the answer: the work is
+//! over when the body is. No second attempt, no invented finish; what breaks ends with one error event, a
+//! proper end of the body and no `[DONE]`. Nothing waits for a timer to fill a buffer: what is there goes
+//! out, in one piece when several chunks are there already.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sluice_core::kind::{Outcome, Stage, TransportError};
+use sluice_core::stream::{ChatStream, End};
+use tokio::time::Sleep;
+
+use super::call::{Attempt, Call};
+use super::fault::Fault;
+use super::gather::Gather;
+use super::judge;
+use super::respond::{Break, error_event};
+use super::settle::Ending;
+use crate::clock;
+use crate::config;
+use crate::upstream::UpstreamBody;
+use secrecy::ExposeSecret as _;
+
+/// Output that is handed on at the latest when it has grown to this, more being there or not.
+const PIECE: usize = 64 << 10;
+
+/// A stream on its way to the client.
+pub struct Relay(State);
+
+enum State {
+    /// The upstream is read and the client fed.
+    Flowing(Flowing),
+    /// The stream broke; its verdict is awaited, so that the breaker knows before the client does.
+    Breaking(Pin<Box<dyn Future<Output = Bytes> + Send>>),
+    /// Everything is said.
+    Over,
+}
+
+struct Flowing {
+    call: Call,
+    attempt: Attempt,
+    body: UpstreamBody,
+    stream: Box<ChatStream>,
+    /// The stream is over; what is left is to show its last bytes.
+    end: Option<End>,
+    idle: IdleClock,
+    gather: Gather,
+    malformed_told: u64,
+}
+
+impl Relay {
+    /// A stream that has just committed.
+    pub(super) fn new(
+        call: Call,
+        attempt: Attempt,
+        body: UpstreamBody,
+        stream: Box<ChatStream>,
+        end: Option<End>,
+    ) -> Self {
+        let idle = IdleClock::new(call.route.config.idle, clock::now(), stream.content_events());
+        Self(State::Flowing(Flowing {
+            call,
+            attempt,
+            body,
+            stream,
+            end,
+            idle,
+            gather: Gather::default(),
+            malformed_told: 0,
+        }))
+    }
+
+    /// The next bytes for the client; none when everything is said.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            match &mut self.0 {
+                State::Flowing(flowing) => match flowing.poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Flow::Bytes(bytes)) => return Poll::Ready(Some(bytes)),
+                    Poll::Ready(Flow::Ended) => {}
+                },
+                State::Breaking(verdict) => match verdict.as_mut().poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(event) => {
+                        self.0 = State::Over;
+                        return Poll::Ready(Some(event));
+                    }
+                },
+                State::Over => return Poll::Ready(None),
+            }
+            let State::Flowing(flowing) = std::mem::replace(&mut self.0, State::Over) else { continue };
+            match flowing.finish() {
+                Finish::Well(last) => return Poll::Ready(last),
+                Finish::Broken { partial, verdict } => {
+                    self.0 = State::Breaking(verdict);
+                    if let Some(partial) = partial {
+                        return Poll::Ready(Some(partial));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // A client that leaves after the finish reason has its answer.
+        if let State::Flowing(flowing) = std::mem::replace(&mut self.0, State::Over) {
+            flowing.client_left();
+        }
+    }
+}
+
+enum Flow {
+    Bytes(Bytes),
+    Ended,
+}
+
+enum Finish {
+    Well(Option<Bytes>),
+    Broken { partial: Option<Bytes>, verdict: Pin<Box<dyn Future<Output = Bytes> + Send>> },
+}
+
+impl Flowing {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Flow> {
+        self.idle.resumes();
+        while self.end.is_none() {
+            if self.stream.waiting() >= PIECE {
+                return Poll::Ready(self.hand_on());
+            }
+            match self.body.poll_data(cx) {
+                Poll::Ready(Some(Ok(data))) => {
+                    self.gather.more();
+                    self.end = self.stream.push(data);
+                    self.idle.content(self.stream.content_events());
+                }
+                Poll::Ready(Some(Err(_))) => self.end = Some(self.stream.body_ended(false)),
+                Poll::Ready(None) => self.end = Some(self.stream.body_ended(true)),
+                Poll::Pending if self.stream.waiting() > 0 => {
+                    if self.gather.wants_to_wait() {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    return Poll::Ready(self.hand_on());
+                }
+                Poll::Pending => return self.wait(cx),
+            }
+        }
+        self.tell_malformed();
+        Poll::Ready(Flow::Ended)
+    }
+
+    fn hand_on(&mut self) -> Flow {
+        self.tell_malformed();
+        self.gather.handed_on();
+        self.idle.pauses();
+        Flow::Bytes(self.stream.take_output())
+    }
+
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Flow> {
+        self.gather.waits();
+        if self.idle.poll_over(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // Once every answer has its finish reason, only the end marker is missing.
+        self.end = Some(if self.stream.finished() { self.stream.body_ended(false) } else { End::Empty });
+        Poll::Ready(Flow::Ended)
+    }
+
+    fn tell_malformed(&mut self) {
+        let key = self.call.target(self.attempt.position).cell.key().clone();
+        while self.malformed_told < self.stream.malformed() {
+            self.malformed_told += 1;
+            self.call.ledger.shared().telemetry.metrics().malformed_event(&key);
+        }
+    }
+
+    /// Settles a stream that is over. What it holds is free when this returns, but for what the verdict on a
+    /// broken one still needs.
+    fn finish(mut self) -> Finish {
+        let last = Some(self.stream.take_output()).filter(|bytes| !bytes.is_empty());
+        self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
+        let (broken, transport) = match self.end.take() {
+            Some(End::Well) => {
+                self.body.finish_aside();
+                served(&mut self.call, self.attempt);
+                return Finish::Well(last);
+            }
+            Some(End::Error(error)) => (Break::Reported(error), None),
+            Some(End::Cut { proper: true }) => (Break::Interrupted, None),
+            Some(End::Malformed) => (Break::Malformed, Some(TransportError::Protocol)),
+            Some(End::TooLarge) => (Break::EventTooLarge, Some(TransportError::Protocol)),
+            Some(End::Empty) => (Break::Stalled, Some(TransportError::Timeout)),
+            Some(End::Cut { proper: false }) | None => (Break::Interrupted, Some(TransportError::Closed)),
+        };
+        drop(self.body);
+        let verdict = Box::pin(settle_broken(self.call, self.attempt, broken, transport));
+        Finish::Broken { partial: last, verdict }
+    }
+
+    fn client_left(mut self) {
+        self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
+        if self.stream.finished() {
+            self.body.finish_aside();
+            served(&mut self.call, self.attempt);
+        }
+    }
+}
+
+/// A stream or whole answer has ended well.
+pub(super) fn served(call: &mut Call, attempt: Attempt) {
+    let now = clock::now();
+    call.target(attempt.position).cell.observe_result(now, true);
+    attempt.ticket.success(now);
+    call.ledger.attempt_served();
+    let outcome = if call.ledger.degraded() { Outcome::FallbackSuccess } else { Outcome::Success };
+    call.ledger.end(Ending { status: 200, outcome, error_code: None });
+}
+
+/// Judges a stream that broke after commit, settles it, and gives the event it ends with.
+async fn settle_broken(
+    mut call: Call,
+    attempt: Attempt,
+    broken: Break,
+    transport: Option<TransportError>,
+) -> Bytes {
+    let code = broken.code();
+    call.ledger.end(Ending { status: 200, outcome: Outcome::Interrupted, error_code: Some(code.to_owned()) });
+    let key = call.target(attempt.position).cell.key().clone();
+    let reason = crate::telemetry::names::Interruption::of_code(code);
+    call.ledger.shared().telemetry.metrics().stream_interrupted(&key, reason);
+    let secrets: Vec<String> = secrets_of(&call.target(attempt.position).config.target.upstream);
+    let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+    let event = error_event(&broken, &secrets);
+    let error = match broken {
+        Break::Reported(error) => Some(*error),
+        _ => None,
+    };
+    let fault = Fault { transport, status: Some(200), error, ..Fault::new(Stage::Stream) };
+    // Whatever the classifiers say, the stream is over; they only teach the breaker.
+    drop(judge::judge(&mut call, attempt, &fault).await);
+    event
+}
+
+/// The keys that must not stand in a text which is passed on.
+pub(super) fn secrets_of(upstream: &config::Upstream) -> Vec<String> {
+    upstream.credentials.iter().map(|credential| credential.key.expose_secret().to_owned()).collect()
+}
+
+/// The idle clock: the largest gap between content events. It runs only while the host waits for the
+/// upstream, not while it holds back because the client does not read.
+struct IdleClock {
+    limit: Option<Duration>,
+    over_at: Instant,
+    held_since: Option<Instant>,
+    content_events: u64,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl IdleClock {
+    fn new(limit: Option<Duration>, now: Instant, content_events: u64) -> Self {
+        Self { limit, over_at: now + limit.unwrap_or_default(), held_since: None, content_events, timer: None }
+    }
+
+    /// Bytes were handed on: from now on the client is waited for.
+    fn pauses(&mut self) {
+        if self.limit.is_some() {
+            self.held_since = Some(clock::now());
+        }
+    }
+
+    /// The client wants more.
+    fn resumes(&mut self) {
+        if let Some(since) = self.held_since.take() {
+            self.over_at += clock::now().saturating_duration_since(since);
+        }
+    }
+
+    /// Something came; only content counts.
+    fn content(&mut self, events: u64) {
+        if events > self.content_events {
+            self.content_events = events;
+            if let Some(limit) = self.limit {
+                self.over_at = clock::now() + limit;
+            }
+        }
+    }
+
+    /// Ready once the gap is too large. The timer is set anew only when it fires, not for each event.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.limit.is_none() {
+            return Poll::Pending;
+        }
+        loop {
+            let over_at = self.over_at;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(over_at.into())));
+            match timer.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) if clock::now() >= over_at => return Poll::Ready(()),
+                Poll::Ready(()) => timer.as_mut().reset(over_at.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The request as a target gets it: the client's own bytes with the target's model, headers by allow-list,
+//! the target's own credential and host.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
+use http_body_util::Full;
+
+use crate::upstream::Client;
+
+/// One request to one target, ready to be sent, and sent again when a reused connection turns out dead.
+pub(super) struct Outgoing<'a> {
+    /// The upstream.
+    pub client: &'a Client,
+    /// Path behind its base URL.
+    pub path: &'a str,
+    /// Which of its credentials to use.
+    pub credential: Option<usize>,
+    /// Headers of the client that may pass, and our own.
+    pub headers: &'a HeaderMap,
+    /// The body with the target's model.
+    pub body: Bytes,
+    /// A stream is asked for.
+    pub streaming: bool,
+    /// Resolution, TCP, TLS.
+    pub connect: Duration,
+}
+
+impl Outgoing<'_> {
+    /// Builds it.
+    pub fn request(&self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = http::Method::POST;
+        *request.headers_mut() = self.headers.clone();
+        self.client.address(&mut request, self.path, self.credential);
+        request
+    }
+}
+
+/// Headers that always pass.
+const PASSED: [&str; 4] = ["content-type", "accept", "traceparent", "tracestate"];
+/// Headers that never pass, whatever a configuration lists: they belong to one connection, to the framing,
+/// or to somebody's identity.
+const NEVER: [&str; 17] = [
+    "authorization",
+    "proxy-authorization",
+    "proxy-authenticate",
+    "x-api-key",
+    "api-key",
+    "cookie",
+    "set-cookie",
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "content-encoding",
+];
+
+/// What of the client's headers goes upstream: an allow-list, less what the client's `connection` header
+/// names as its own hop's.
+pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &str) -> HeaderMap {
+    let hop: Vec<String> = client
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    let mut out = HeaderMap::with_capacity(8);
+    let names = PASSED.iter().copied().chain(listed.iter().map(HeaderName::as_str));
+    for name in names.filter(|name| !NEVER.contains(name) && !hop.iter().any(|h| h == name)) {
+        let Ok(key) = HeaderName::from_bytes(name.as_bytes()) else { continue };
+        if out.contains_key(&key) {
+            continue;
+        }
+        for value in client.get_all(&key) {
+            out.append(key.clone(), value.clone());
+        }
+    }
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        out.insert("x-request-id", id);
+    }
+    out
+}
+
+/// What of an upstream's headers goes back to the client.
+pub(super) fn returned(upstream: &HeaderMap, listed: &[HeaderName], into: &mut HeaderMap) {
+    for name in listed.iter().filter(|name| !NEVER.contains(&name.as_str())) {
+        for value in upstream.get_all(name) {
+            into.append(name.clone(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v))).collect()
+    }
+
+    #[test]
+    fn only_listed_headers_pass_and_no_credential_or_hop_header_ever_does() {
+        let client = map(&[
+            ("connection", "x-a, Keep-Alive"),
+            ("x-a", "1"),
+            ("authorization", "Bearer gw"),
+            ("cookie", "c"),
+            ("content-type", "application/json"),
+            ("x-keep", "1"),
+            ("x-other", "1"),
+            ("x-request-id", "theirs"),
+            ("traceparent", "00-1"),
+        ]);
+        let listed = ["x-a", "x-keep", "authorization", "cookie"].map(HeaderName::from_static);
+        let sent = forwarded(&client, &listed, "ours");
+        let mut names: Vec<&str> = sent.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["content-type", "traceparent", "x-keep", "x-request-id"]);
+        assert_eq!(sent.get("x-request-id").unwrap(), "ours");
+    }
+}

@@ -1,0 +1,197 @@
+//! The one place that builds error responses: before commit a JSON body in OpenAI's shape, after commit the
+//! event that ends a stream.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Response, header};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sluice_core::clean::clean;
+use sluice_core::lens::error::ProviderError;
+use sluice_core::sse;
+
+use super::body::Body;
+use super::error::Failure;
+
+/// One attempt, as an error shows it.
+#[derive(Debug, Serialize)]
+pub(super) struct AttemptView {
+    /// Number, from 1.
+    pub n: u32,
+    /// First choice or not.
+    pub role: &'static str,
+    /// `upstream/model`; none: hidden from callers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Why it failed.
+    pub kind: Option<&'static str>,
+    /// Status of the upstream.
+    pub status: Option<u16>,
+    /// Its time.
+    pub ms: u64,
+}
+
+/// What an error says beside the failure itself.
+#[derive(Debug, Default)]
+pub(super) struct Context {
+    /// Request id.
+    pub request_id: String,
+    /// The attempts so far.
+    pub attempts: Vec<AttemptView>,
+    /// Left until the deadline; none: no budget was in force yet.
+    pub budget_left: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody {
+    error: ErrorObject,
+}
+
+#[derive(Serialize)]
+struct ErrorObject {
+    message: String,
+    r#type: String,
+    param: Option<String>,
+    code: Value,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+    request_id: String,
+    attempts: Vec<AttemptView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_left_ms: Option<u64>,
+}
+
+/// Builds the response of a failed request. Tags are added by the caller.
+pub(super) fn error_response(failure: &Failure, context: Context, secrets: &[&str]) -> Response<Body> {
+    let passed_on = match failure {
+        Failure::Upstream(fault) if fault.passes_on() => fault.error.as_ref(),
+        _ => None,
+    };
+    let error = ErrorObject {
+        message: clean(&failure.message(), secrets),
+        r#type: passed_on.and_then(|e| e.kind.clone()).unwrap_or_else(|| failure.kind().to_owned()),
+        param: failure.param(),
+        code: code_value(failure, passed_on),
+        more: passed_on.map(|e| further_members(e, secrets)).unwrap_or_default(),
+        request_id: context.request_id,
+        attempts: context.attempts,
+        budget_left_ms: context.budget_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+    };
+    let body = serde_json::to_vec(&ErrorBody { error }).unwrap_or_default();
+    let mut response = Response::new(Body::full(body.into()));
+    *response.status_mut() = failure.status();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(wait) = failure.retry_after() {
+        headers.insert(header::RETRY_AFTER, sluice_core::budget::retry_after_seconds(wait).into());
+    }
+    if failure.is_final() {
+        headers.insert("x-should-retry", HeaderValue::from_static("false"));
+    }
+    if let Failure::MethodNotAllowed { allow } = failure {
+        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+    }
+    response
+}
+
+/// A number stays a number where the upstream's own code is passed on.
+fn code_value(failure: &Failure, passed_on: Option<&ProviderError>) -> Value {
+    let code = failure.code();
+    match passed_on {
+        Some(error) if error.code_is_number && error.code.as_deref() == Some(code.as_str()) => {
+            code.parse::<u64>().map_or(Value::String(code), Value::from)
+        }
+        _ => Value::String(code),
+    }
+}
+
+fn further_members(error: &ProviderError, secrets: &[&str]) -> Map<String, Value> {
+    const OURS: [&str; 3] = ["request_id", "attempts", "budget_left_ms"];
+    let mut members: Map<String, Value> =
+        error.more.iter().filter(|(key, _)| !OURS.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect();
+    members.values_mut().for_each(|value| clean_value(value, secrets));
+    members
+}
+
+fn clean_value(value: &mut Value, secrets: &[&str]) {
+    match value {
+        Value::String(text) => *text = clean(text, secrets),
+        Value::Array(items) => items.iter_mut().for_each(|item| clean_value(item, secrets)),
+        Value::Object(members) => members.values_mut().for_each(|member| clean_value(member, secrets)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Why a stream broke after commit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Break {
+    /// The upstream reported an error.
+    Reported(Box<ProviderError>),
+    /// The upstream's body ended before the answer did.
+    Interrupted,
+    /// No content for too long.
+    Stalled,
+    /// An event could not be read, and the route wants that to end the stream.
+    Malformed,
+    /// An event was larger than the limit.
+    EventTooLarge,
+}
+
+impl Break {
+    /// The host's own code: the metric label, and `error.code` unless the upstream gave one.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Reported(_) | Self::Interrupted => "upstream_interrupted",
+            Self::Stalled => "stream_stalled",
+            Self::Malformed => "malformed_event",
+            Self::EventTooLarge => "event_too_large",
+        }
+    }
+
+    fn message(&self) -> &'static str {
+        match self {
+            Self::Reported(_) => "the upstream reported an error in the middle of the answer",
+            Self::Interrupted => "the upstream broke off in the middle of the answer",
+            Self::Stalled => "the upstream stopped sending in the middle of the answer",
+            Self::Malformed => "the upstream sent an event that cannot be read",
+            Self::EventTooLarge => "the upstream sent an event larger than the limit",
+        }
+    }
+}
+
+/// The event that ends a broken stream, in the form every SDK takes for an error.
+pub(super) fn error_event(broken: &Break, secrets: &[&str]) -> Bytes {
+    #[derive(Serialize)]
+    struct Event {
+        error: Object,
+    }
+    #[derive(Serialize)]
+    struct Object {
+        message: String,
+        r#type: String,
+        param: Option<String>,
+        code: Value,
+    }
+    let reported = match broken {
+        Break::Reported(error) => Some(error),
+        _ => None,
+    };
+    let code = reported.and_then(|e| e.code.as_deref().map(|code| (code, e.code_is_number)));
+    let object = Object {
+        message: reported
+            .and_then(|e| e.message.as_deref())
+            .map_or_else(|| broken.message().to_owned(), |message| clean(message, secrets)),
+        r#type: reported.and_then(|e| e.kind.clone()).unwrap_or_else(|| "api_error".to_owned()),
+        param: reported.and_then(|e| e.param.clone()),
+        code: match code {
+            Some((code, true)) => code.parse::<u64>().map_or_else(|_| code.into(), Value::from),
+            Some((code, false)) => code.into(),
+            None => broken.code().into(),
+        },
+    };
+    let data = serde_json::to_vec(&Event { error: object }).unwrap_or_default();
+    let mut out = BytesMut::new();
+    sse::write_event(&data, &mut out);
+    out.freeze()
+}

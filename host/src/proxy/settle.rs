@@ -1,0 +1,439 @@
+//! The books of one request: everything that will be said about it, and the one place where it is said.
+//!
+//! A [`Ledger`] settles exactly once, in its `Drop`: with the ending it was given, or, when it was given none, as
+//! a client that left. So no path out of the proxy can forget a request, and none can count it twice.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
+
+use sluice_core::budget::Budget;
+use sluice_core::facts::{
+    AnswerFacts, Asked, AttemptFacts, Moment, PluginRef, RequestFacts, Sink, Tag, TagPhase, Usage,
+};
+use sluice_core::kind::{FailureKind, Outcome, Role};
+
+use super::Shared;
+use super::respond::AttemptView;
+use crate::clock;
+use crate::generation::{Generation, Target};
+use crate::policy;
+use crate::telemetry::events::{Event, ProviderEvent};
+use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
+use crate::telemetry::record::{AttemptRecord, Choice, Record, Served};
+use crate::telemetry::decisions::Decision;
+
+/// Status of a request whose client left.
+const CLIENT_CLOSED: u16 = 499;
+
+/// How a request ended.
+#[derive(Debug, Clone)]
+pub(super) struct Ending {
+    /// Status the client was given.
+    pub status: u16,
+    /// What it counts as.
+    pub outcome: Outcome,
+    /// `error.code` of our answer.
+    pub error_code: Option<String>,
+}
+
+/// One attempt, as it will be told.
+struct AttemptNote {
+    record: AttemptRecord,
+    target_index: u32,
+    started: Instant,
+    committed: Option<Duration>,
+}
+
+/// The books of one request.
+pub(super) struct Ledger {
+    shared: Arc<Shared>,
+    generation: Arc<Generation>,
+    arrival: Instant,
+    wall: SystemTime,
+    endpoint: Cow<'static, str>,
+    /// What plugins are told about the request.
+    pub facts: RequestFacts,
+    /// A route of that name exists, or the name could at least be read.
+    pub model: Option<Arc<str>>,
+    /// Once the route is known.
+    pub budget: Option<Budget>,
+    /// Plugins that were asked, in order, each once.
+    asked: Vec<PluginRef>,
+    attempts: Vec<AttemptNote>,
+    first_failure: Option<FailureKind>,
+    role: Role,
+    served: Option<Served>,
+    served_index: Option<u32>,
+    latency: Option<Duration>,
+    first_content: Option<Duration>,
+    budget_left: Option<Duration>,
+    /// Time in queues and pauses, which is not the gateway's own.
+    pub waited: Duration,
+    /// Tokens of the answer.
+    pub usage: Option<Usage>,
+    /// The candidates as the routers saw them first.
+    pub choices: Option<Vec<Choice>>,
+    /// Verdicts, scores and tags for `/debug/decisions`.
+    pub decision: Decision,
+    record_tags: BTreeMap<String, String>,
+    ending: Option<Ending>,
+}
+
+impl Ledger {
+    /// Opens the books of a request that has just arrived.
+    pub fn new(
+        shared: Arc<Shared>,
+        generation: Arc<Generation>,
+        endpoint: Cow<'static, str>,
+        id: Arc<str>,
+    ) -> Self {
+        shared.running.fetch_add(1, Ordering::Relaxed);
+        Self {
+            shared,
+            generation,
+            arrival: clock::now(),
+            wall: clock::wall(),
+            endpoint,
+            facts: RequestFacts { id, seed: fastrand::u64(..), ..RequestFacts::default() },
+            model: None,
+            budget: None,
+            asked: Vec::new(),
+            attempts: Vec::new(),
+            first_failure: None,
+            role: Role::Primary,
+            served: None,
+            served_index: None,
+            latency: None,
+            first_content: None,
+            budget_left: None,
+            waited: Duration::ZERO,
+            usage: None,
+            choices: None,
+            decision: Decision::default(),
+            record_tags: BTreeMap::new(),
+            ending: None,
+        }
+    }
+
+    /// The request id.
+    pub fn id(&self) -> &Arc<str> {
+        &self.facts.id
+    }
+
+    /// When the request arrived.
+    pub const fn arrival(&self) -> Instant {
+        self.arrival
+    }
+
+    /// The generation it keeps.
+    pub const fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// What the gateway shares between requests.
+    pub const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Attempts begun so far.
+    pub fn attempts(&self) -> u32 {
+        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What changes from call to call of a plugin.
+    pub fn moment(&self, attempt: u32, now: Instant) -> Moment {
+        let now_ms = self.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+            + now.saturating_duration_since(self.arrival);
+        Moment {
+            attempt,
+            budget_left: self.budget.map_or(Duration::ZERO, |b| b.left(now)),
+            now_ms: u64::try_from(now_ms.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Notes who was asked and hands on what came of it.
+    pub fn note_asked<T>(&mut self, asked: Asked<T>) -> (T, bool) {
+        for plugin in asked.by {
+            if !self.asked.contains(&plugin) {
+                self.asked.push(plugin);
+            }
+        }
+        (asked.advice, asked.denied)
+    }
+
+    /// An exchange begins.
+    pub fn attempt_begins(&mut self, target: &Target, role: Role, now: Instant) -> u32 {
+        let n = self.attempts() + 1;
+        self.role = role;
+        let record = AttemptRecord {
+            n,
+            target: target.config.target.key.clone(),
+            role,
+            kind: None,
+            status: None,
+            took: Duration::ZERO,
+            ttft: None,
+            upstream_request_id: None,
+        };
+        let target_index = u32::try_from(target.config.index).unwrap_or(u32::MAX);
+        self.attempts.push(AttemptNote { record, target_index, started: now, committed: None });
+        n
+    }
+
+    /// The running attempt has failed: before commit, or by breaking after it.
+    pub fn attempt_failed(
+        &mut self,
+        kind: FailureKind,
+        status: Option<u16>,
+        upstream_request_id: Option<String>,
+        now: Instant,
+    ) {
+        self.first_failure.get_or_insert(kind);
+        let Some(note) = self.attempts.last_mut() else { return };
+        note.record.kind = Some(kind);
+        note.record.status = status.or(note.record.status);
+        note.record.took = note.committed.unwrap_or_else(|| now.saturating_duration_since(note.started));
+        if upstream_request_id.is_some() {
+            note.record.upstream_request_id = upstream_request_id;
+        }
+        let (record, committed) = (note.record.clone(), note.committed);
+        self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
+            target: &record.target,
+            role: record.role,
+            result: AttemptResult::Failed(kind),
+            status: record.status,
+            to_commit: committed,
+        });
+        let what =
+            if committed.is_some() { ProviderEvent::StreamInterrupted } else { ProviderEvent::RequestFailed };
+        self.event(what, record.target, Some(kind), record.status, Some(record.took));
+    }
+
+    /// A gate of ours refused a place at a target: no attempt, but why the target was left.
+    pub fn saturated(&mut self) {
+        self.first_failure.get_or_insert(FailureKind::GatewaySaturated);
+    }
+
+    /// A target was left out because it is open or cooling.
+    pub fn skipped(&self, target: &Target) {
+        self.event(ProviderEvent::SkippedUnhealthy, target.config.target.key.clone(), None, None, None);
+    }
+
+    /// The running attempt was the probe of a half-open breaker, and failed.
+    pub fn probe_failed(&self, target: &Target, kind: FailureKind) {
+        self.event(ProviderEvent::ProbeFailed, target.config.target.key.clone(), Some(kind), None, None);
+    }
+
+    /// The running attempt was the probe, and closed the breaker.
+    pub fn probe_succeeded(&self, target: &Target) {
+        for what in [ProviderEvent::ProbeSucceeded, ProviderEvent::Recovered] {
+            self.event(what, target.config.target.key.clone(), None, None, None);
+        }
+    }
+
+    /// The running attempt serves from now on.
+    pub fn commits(
+        &mut self,
+        target: &Target,
+        status: u16,
+        streaming: bool,
+        upstream_request_id: Option<String>,
+        now: Instant,
+    ) {
+        self.latency = Some(now.saturating_duration_since(self.arrival));
+        self.first_content = self.latency.filter(|_| streaming);
+        self.budget_left = self.budget.map(|b| b.left(now));
+        self.served = Some(Served {
+            target: target.config.target.key.clone(),
+            upstream: target.config.target.upstream.name.clone(),
+            model: target.config.target.model.clone(),
+        });
+        self.served_index = u32::try_from(target.config.index).ok();
+        if let Some(note) = self.attempts.last_mut() {
+            let took = now.saturating_duration_since(note.started);
+            note.committed = Some(took);
+            note.record.took = took;
+            note.record.ttft = Some(took).filter(|_| streaming);
+            note.record.status = Some(status);
+            note.record.upstream_request_id = upstream_request_id;
+        }
+    }
+
+    /// The running attempt has served to its end.
+    pub fn attempt_served(&mut self) {
+        let Some(note) = self.attempts.last() else { return };
+        self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
+            target: &note.record.target,
+            role: note.record.role,
+            result: AttemptResult::Ok,
+            status: note.record.status,
+            to_commit: note.committed,
+        });
+        if note.record.role == Role::Fallback {
+            let took = note.record.took;
+            self.event(ProviderEvent::FallbackSucceeded, note.record.target.clone(), None, note.record.status, Some(took));
+        }
+    }
+
+    /// The running attempt ends with the client.
+    fn attempt_cancelled(&mut self) {
+        let now = clock::now();
+        let Some(note) = self.attempts.last_mut().filter(|note| note.record.kind.is_none()) else { return };
+        if note.committed.is_none() {
+            note.record.took = now.saturating_duration_since(note.started);
+        }
+        self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
+            target: &note.record.target,
+            role: note.record.role,
+            result: AttemptResult::Cancelled,
+            status: note.record.status,
+            to_commit: note.committed,
+        });
+    }
+
+    fn event(
+        &self,
+        what: ProviderEvent,
+        target: Arc<str>,
+        kind: Option<FailureKind>,
+        status: Option<u16>,
+        took: Option<Duration>,
+    ) {
+        let request_id = Some(self.facts.id.clone());
+        self.shared.telemetry.event(&Event::Provider { what, target, request_id, kind, status, took });
+    }
+
+    /// Whether the served target, or on an error the last one attempted, was not the first choice.
+    pub fn degraded(&self) -> bool {
+        self.role == Role::Fallback
+    }
+
+    /// What a tagger is told.
+    pub fn answer_facts(&self, phase: TagPhase, ending: Option<&Ending>, status: u16) -> AnswerFacts {
+        let now = clock::now();
+        AnswerFacts {
+            phase,
+            served: self.served_index,
+            degraded: self.degraded(),
+            failure_kind: self.first_failure,
+            attempts: self
+                .attempts
+                .iter()
+                .map(|note| AttemptFacts {
+                    target: note.target_index,
+                    kind: note.record.kind,
+                    status: note.record.status,
+                    took: note.record.took,
+                })
+                .collect(),
+            latency: self.latency.unwrap_or_else(|| now.saturating_duration_since(self.arrival)),
+            first_content: self.first_content,
+            duration: (phase == TagPhase::Record).then(|| now.saturating_duration_since(self.arrival)),
+            status,
+            outcome: ending.map(|e| e.outcome),
+            error_code: ending.and_then(|e| e.error_code.clone()),
+            usage: self.usage,
+            max_tokens_lowered: None,
+            policy: self.policy_line(phase),
+        }
+    }
+
+    /// Those that decided so far, and those that are about to.
+    fn policy_line(&self, phase: TagPhase) -> String {
+        let mut asked = self.asked.clone();
+        asked.extend(self.generation.policy.taggers(phase == TagPhase::Head));
+        policy::policy_line(self.generation.number, &asked)
+    }
+
+    /// Keeps the tags that are for the record.
+    pub fn keep_record_tags(&mut self, tags: &[Tag]) {
+        for tag in tags.iter().filter(|tag| matches!(tag.sink, Sink::Record | Sink::Both)) {
+            self.record_tags.insert(tag.name.clone(), tag.value.clone());
+        }
+    }
+
+    /// The attempts, as an error shows them.
+    pub fn attempt_views(&self, with_target: bool) -> Vec<AttemptView> {
+        let view = |note: &AttemptNote| AttemptView {
+            n: note.record.n,
+            role: note.record.role.as_str(),
+            target: with_target.then(|| note.record.target.to_string()),
+            kind: note.record.kind.map(FailureKind::as_str),
+            status: note.record.status,
+            ms: u64::try_from(note.record.took.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.attempts.iter().map(view).collect()
+    }
+
+    /// The request has ended. It is written when the ledger is dropped.
+    pub fn end(&mut self, ending: Ending) {
+        let now = clock::now();
+        self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(now)));
+        self.ending.get_or_insert(ending);
+    }
+
+    fn record(&mut self, ending: &Ending) -> (Record, Decision, Option<Duration>) {
+        let attempts: Vec<AttemptRecord> = self.attempts.drain(..).map(|note| note.record).collect();
+        let duration = clock::now().saturating_duration_since(self.arrival);
+        let busy: Duration = attempts.iter().map(|a| a.took).sum();
+        let overhead = self.latency.map(|latency| latency.saturating_sub(busy + self.waited));
+        let record = Record {
+            time: self.wall,
+            request_id: self.facts.id.clone(),
+            caller: self.facts.caller.clone(),
+            endpoint: std::mem::take(&mut self.endpoint),
+            model: self.model.clone(),
+            served: self.served.take(),
+            role: self.role,
+            stream: self.facts.streaming,
+            status: ending.status,
+            outcome: ending.outcome,
+            failure_kind: self.first_failure,
+            latency: self.latency,
+            ttft: self.first_content,
+            duration,
+            attempts,
+            budget: self.budget.map_or(Duration::ZERO, |b| b.total()),
+            budget_left: self.budget_left.unwrap_or_default(),
+            tokens: self.usage,
+            max_tokens_lowered: None,
+            generation: self.generation.number,
+            plugins: std::mem::take(&mut self.asked),
+            decision: self.choices.take(),
+            tags: std::mem::take(&mut self.record_tags),
+        };
+        (record, std::mem::take(&mut self.decision), overhead)
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.shared.running.fetch_sub(1, Ordering::Relaxed);
+        let ending = self.ending.take().unwrap_or_else(|| {
+            self.attempt_cancelled();
+            Ending { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None }
+        });
+        self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
+        let telemetry = self.shared.telemetry.clone();
+        if !self.generation.policy.wants_record_tags() || tokio::runtime::Handle::try_current().is_err() {
+            let (record, decision, overhead) = self.record(&ending);
+            telemetry.settled(record, decision, overhead);
+            return;
+        }
+        let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status);
+        let moment = self.moment(self.attempts(), clock::now());
+        let facts = self.facts.clone();
+        let policy = self.generation.policy.clone();
+        let (mut record, decision, overhead) = self.record(&ending);
+        self.shared.tracker.spawn(async move {
+            let asked = policy.tag(&facts, moment, &answer).await;
+            for tag in asked.advice.into_iter().filter(|tag| tag.sink != Sink::Header) {
+                record.tags.insert(tag.name, tag.value);
+            }
+            telemetry.settled(record, decision, overhead);
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! The paths of the admin listener: health, metrics, and pages that show what is going on.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+use super::conn::Serve;
+use super::io::WriteLimit;
+use super::pages::{self, Page};
+use super::snapshot::{self, Health};
+use crate::plugin::Registry;
+use crate::proxy::{self, Body, Shared};
+use crate::telemetry::metrics::CONTENT_TYPE;
+
+/// Answers operators.
+pub struct Admin {
+    shared: Arc<Shared>,
+    health: Arc<Health>,
+    registry: Arc<Registry>,
+}
+
+impl Admin {
+    /// The service of the admin listener.
+    pub fn new(shared: Arc<Shared>, health: Arc<Health>, registry: Arc<Registry>) -> Self {
+        Self { shared, health, registry }
+    }
+
+    fn page(&self, request: &Request<Incoming>) -> Option<Page> {
+        let path = request.uri().path();
+        Some(match path {
+            "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared),
+            "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.shared)),
+            "/debug/plugins" => {
+                pages::plugins(self.shared.current.load().number, &self.registry.status())
+            }
+            "/debug/decisions" => {
+                let id = request.uri().query().and_then(|query| {
+                    query.split('&').find_map(|pair| pair.strip_prefix("request_id="))
+                });
+                pages::decisions(&self.shared.telemetry.decisions().list(id))
+            }
+            _ => return None,
+        })
+    }
+
+    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
+        let scrape = snapshot::scrape(&self.shared, &self.registry.status());
+        match self.shared.telemetry.metrics().render(&scrape) {
+            Ok(text) => {
+                let mut response = proxy::page(&self.shared, request, Page { status: StatusCode::OK, body: text });
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+                response
+            }
+            Err(error) => {
+                tracing::error!(%error, "metrics could not be written");
+                let body = r#"{"error":"metrics could not be written; see the log"}"#.to_owned();
+                proxy::page(&self.shared, request, Page { status: StatusCode::INTERNAL_SERVER_ERROR, body })
+            }
+        }
+    }
+}
+
+impl Serve for Admin {
+    fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        _writes: WriteLimit,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        Box::pin(async move {
+            if !matches!(*request.method(), Method::GET | Method::HEAD) {
+                return proxy::refused_page(&self.shared, &request, true);
+            }
+            if request.uri().path() == "/metrics" {
+                return self.metrics(&request);
+            }
+            match self.page(&request) {
+                Some(page) => proxy::page(&self.shared, &request, page),
+                None => proxy::refused_page(&self.shared, &request, false),
+            }
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Connections: accepted within a bound, served by HTTP/1.1 or HTTP/2, and closed in order.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::io::{Bounded, WriteLimit};
+use crate::proxy::Body;
+
+/// Connections of one listener at a time; further ones wait in the kernel's queue.
+const CONNECTIONS_MAX: usize = 32 << 10;
+/// A request head must be there within this.
+const HEAD_WAIT: Duration = Duration::from_secs(30);
+/// Streams of one HTTP/2 connection.
+const HTTP2_STREAMS_MAX: u32 = 256;
+/// Between failing attempts to accept, when the process is out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Something that answers requests.
+pub trait Serve: Send + Sync + 'static {
+    /// Answers one request. Dropped when the client leaves.
+    fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        writes: WriteLimit,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+}
+
+/// A bound socket and what answers on it.
+pub struct Listener<S> {
+    socket: TcpListener,
+    service: Arc<S>,
+    tracker: TaskTracker,
+}
+
+impl<S: Serve> Listener<S> {
+    /// Binds. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
+        TcpListener::bind(at).await
+    }
+
+    /// A listener on a bound socket.
+    pub fn new(socket: TcpListener, service: Arc<S>, tracker: TaskTracker) -> Self {
+        Self { socket, service, tracker }
+    }
+
+    /// Accepts until `closing`; connections then finish the call they are in.
+    pub async fn run(self, closing: CancellationToken) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                () = closing.cancelled() => return,
+            };
+            let stream = match accepted {
+                Ok((stream, _peer)) => stream,
+                Err(error) => {
+                    // A connection that died in the queue says nothing; running out of descriptors does.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // Without it small events would wait for acknowledgements; a socket that is gone already shows itself.
+            let _ = stream.set_nodelay(true);
+            let service = self.service.clone();
+            let (closing, tracker) = (closing.clone(), self.tracker.clone());
+            self.tracker.spawn(async move {
+                serve_connection(TokioIo::new(stream), service, tracker, closing).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Serves one connection to its end. Once `closing`, the call it is in is its last.
+pub async fn serve_connection<I, S>(io: I, service: Arc<S>, tracker: TaskTracker, closing: CancellationToken)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: Serve,
+{
+    let writes = WriteLimit::default();
+    let answer = service_fn(|request| {
+        let answer = service.clone().serve(request, writes.clone());
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let mut builder = auto::Builder::new(Tracked(tracker));
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
+    let io = Bounded::new(io, writes.clone());
+    let mut connection = std::pin::pin!(builder.serve_connection(io, answer));
+    // How a connection ends is the client's affair: what matters was settled by the calls on it.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// Runs the tasks of HTTP/2 connections under the tracker that drain waits for.
+#[derive(Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> Executor<F> for Tracked
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}

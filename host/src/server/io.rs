@@ -1,0 +1,95 @@
+//! A connection whose writes may not stall for ever.
+//!
+//! A client that reads nothing for as long as its route allows is dropped. The limit is set by the answer
+//! that is being written; the timer runs only while a write waits.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::time::Sleep;
+
+/// The write limit of one connection. Zero: none.
+#[derive(Debug, Clone, Default)]
+pub struct WriteLimit(Arc<AtomicU64>);
+
+impl WriteLimit {
+    /// Sets the limit for what is written from now on.
+    pub fn set(&self, limit: Option<Duration>) {
+        let ms = limit.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        self.0.store(ms, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<Duration> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0).map(Duration::from_millis)
+    }
+}
+
+/// A connection under a [`WriteLimit`].
+pub struct Bounded<T> {
+    inner: T,
+    limit: WriteLimit,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Bounded<T> {
+    /// Bounds the writes of a connection.
+    pub fn new(inner: T, limit: WriteLimit) -> Self {
+        Self { inner, limit, waiting: None }
+    }
+
+    /// Passes on what a write gave, unless it has waited for too long.
+    fn judge<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let Some(limit) = self.limit.get() else { return Poll::Pending };
+        let timer = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        match timer.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        }
+    }
+}
+
+impl<T: Read + Unpin> Read for Bounded<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<T: Write + Unpin> Write for Bounded<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.judge(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        self.judge(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.judge(cx, shut)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.judge(cx, written)
+    }
+}

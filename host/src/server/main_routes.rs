@@ -1,0 +1,62 @@
+//! The paths of the main listener.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+
+use super::conn::Serve;
+use super::io::WriteLimit;
+use super::snapshot::{self, Health};
+use crate::proxy::{self, Body, Shared};
+
+/// Answers applications.
+pub struct Main {
+    shared: Arc<Shared>,
+    health: Arc<Health>,
+}
+
+impl Main {
+    /// The service of the main listener.
+    pub fn new(shared: Arc<Shared>, health: Arc<Health>) -> Self {
+        Self { shared, health }
+    }
+}
+
+const CHAT: &str = "/v1/chat/completions";
+const MODELS: &str = "/v1/models";
+
+impl Serve for Main {
+    fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        writes: WriteLimit,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let get = matches!(*request.method(), Method::GET | Method::HEAD);
+            match request.uri().path() {
+                CHAT if request.method() == Method::POST => {
+                    proxy::call(shared, request, "/chat/completions", &|limit| writes.set(limit)).await
+                }
+                CHAT => proxy::method_not_allowed(shared, request, "POST").await,
+                "/livez" | "/readyz" if get => {
+                    let page = snapshot::health_page(request.uri().path(), &self.health, shared);
+                    proxy::page(shared, &request, page)
+                }
+                MODELS if get => proxy::models(shared, &request, None),
+                path if path.starts_with("/v1/models/") && get => {
+                    let id = percent_decode_str(&path["/v1/models/".len()..]).decode_utf8_lossy().into_owned();
+                    proxy::models(shared, &request, Some(&id))
+                }
+                path if path == MODELS || path.starts_with("/v1/models/") || path == "/livez" || path == "/readyz" => {
+                    proxy::method_not_allowed(shared, request, "GET").await
+                }
+                _ => proxy::not_found(shared, request).await,
+            }
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! The listeners: accepting connections, serving them, letting them go in order, and what they answer by
+//! themselves. Nothing of a call's life is decided here.
+
+mod admin;
+mod conn;
+mod io;
+mod main_routes;
+pub mod pages;
+mod snapshot;
+
+pub use admin::Admin;
+pub use conn::{Listener, Serve, serve_connection};
+pub use main_routes::Main;
+pub use snapshot::Health;

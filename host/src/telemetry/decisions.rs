@@ -1,0 +1,185 @@
+//! The last requests with everything that was decided about them, for `/debug/decisions`.
+//!
+//! Pushing shares the record and nothing is serialised until someone looks. The ring is bounded in requests,
+//! and each entry in bytes, because reasons and tags come from plugins.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use sluice_core::kind::FailureKind;
+use sluice_core::verdict::{Action, BreakerEffect};
+
+use super::record::{Record, bound_reasons, bound_tags};
+
+/// Most verdicts and most scores of one entry.
+const MAX_ROWS: usize = 1024;
+
+/// What was decided about one request, beside its record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Decision {
+    /// One for each failed attempt.
+    pub verdicts: Vec<VerdictRow>,
+    /// What each router said about each candidate.
+    pub scores: Vec<ScoreRow>,
+    /// Headers that were written on the answer by taggers, by name.
+    pub response_tags: BTreeMap<String, String>,
+}
+
+/// One verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VerdictRow {
+    /// Number of the attempt.
+    pub n: u32,
+    /// The classifier that gave it; none: the host's last resort.
+    pub plugin: Option<Arc<str>>,
+    /// What the failure was.
+    pub kind: FailureKind,
+    /// What was to be done next.
+    pub action: Action,
+    /// What the breaker was to learn.
+    pub breaker: BreakerEffect,
+}
+
+/// One score of one router.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoreRow {
+    /// `upstream/model`.
+    pub target: Arc<str>,
+    /// Name of the router.
+    pub router: Arc<str>,
+    /// 0 to 1; none: excluded.
+    pub score: Option<f64>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+impl Decision {
+    /// Cuts what plugins may have made long.
+    fn bound(&mut self) {
+        self.verdicts.truncate(MAX_ROWS);
+        self.scores.truncate(MAX_ROWS);
+        bound_reasons(self.scores.iter_mut().map(|row| &mut row.reason));
+        bound_tags(&mut self.response_tags);
+    }
+}
+
+/// One request of the ring.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its record.
+    pub record: Arc<Record>,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// The ring.
+#[derive(Debug)]
+pub struct Decisions(Mutex<Ring>);
+
+#[derive(Debug)]
+struct Ring {
+    entries: VecDeque<Arc<Entry>>,
+    keep: usize,
+}
+
+impl Decisions {
+    /// A ring of the last `keep` requests; 0 keeps none.
+    pub const fn new(keep: usize) -> Self {
+        Self(Mutex::new(Ring { entries: VecDeque::new(), keep }))
+    }
+
+    /// Changes how many are kept; the oldest go first.
+    pub fn resize(&self, keep: usize) {
+        let mut ring = self.lock();
+        ring.keep = keep;
+        let surplus = ring.entries.len().saturating_sub(keep);
+        ring.entries.drain(..surplus);
+    }
+
+    /// Adds a request that has ended. Its record must be bounded already.
+    pub fn push(&self, record: Arc<Record>, mut decision: Decision) {
+        decision.bound();
+        let entry = Arc::new(Entry { record, decision });
+        let mut ring = self.lock();
+        if ring.keep == 0 {
+            return;
+        }
+        while ring.entries.len() >= ring.keep {
+            ring.entries.pop_front();
+        }
+        ring.entries.push_back(entry);
+    }
+
+    /// Newest first; with a request id only those that have it.
+    pub fn list(&self, request_id: Option<&str>) -> Vec<Arc<Entry>> {
+        let ring = self.lock();
+        let wanted = |entry: &&Arc<Entry>| request_id.is_none_or(|id| &*entry.record.request_id == id);
+        ring.entries.iter().rev().filter(wanted).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Serialize for Entry {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let decision = &self.decision;
+        let fields = EntryFields {
+            record: &self.record,
+            verdicts: decision.verdicts.iter().map(VerdictFields::of).collect(),
+            scores: decision.scores.iter().map(ScoreFields::of).collect(),
+            response_tags: &decision.response_tags,
+        };
+        fields.serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+struct EntryFields<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    verdicts: Vec<VerdictFields<'a>>,
+    scores: Vec<ScoreFields<'a>>,
+    response_tags: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct VerdictFields<'a> {
+    n: u32,
+    plugin: Option<&'a str>,
+    kind: &'static str,
+    action: &'static str,
+    breaker: &'static str,
+}
+
+impl<'a> VerdictFields<'a> {
+    fn of(row: &'a VerdictRow) -> Self {
+        Self {
+            n: row.n,
+            plugin: row.plugin.as_deref(),
+            kind: row.kind.as_str(),
+            action: row.action.as_str(),
+            breaker: row.breaker.as_str(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ScoreFields<'a> {
+    target: &'a str,
+    router: &'a str,
+    score: Option<f64>,
+    reason: Option<&'a str>,
+}
+
+impl<'a> ScoreFields<'a> {
+    fn of(row: &'a ScoreRow) -> Self {
+        Self { target: &row.target, router: &row.router, score: row.score, reason: row.reason.as_deref() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop where it fails")]
+mod tests;

@@ -1,0 +1,195 @@
+//! Requests to one upstream over connections that are kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
+use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use secrecy::ExposeSecret as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::body::UpstreamBody;
+use super::dial::Dial;
+use super::error::{ConnectError, ExchangeError};
+use super::pool::{Pool, Sender};
+use crate::config::Upstream;
+
+/// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
+pub struct Client {
+    upstream: Arc<Upstream>,
+    dial: Arc<dyn Dial>,
+    pool: Arc<Pool>,
+    credentials: Vec<HeaderValue>,
+    fixed: Vec<(http::HeaderName, HeaderValue)>,
+    tracker: TaskTracker,
+}
+
+/// An answer whose head has come.
+pub struct Exchange {
+    /// Status and headers.
+    pub head: http::response::Parts,
+    /// The body.
+    pub body: UpstreamBody,
+}
+
+impl Client {
+    /// A client without connections. The upstream's keys and fixed headers are known to be header values.
+    pub fn new(
+        upstream: Arc<Upstream>,
+        dial: Arc<dyn Dial>,
+        tracker: TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        let bearer = upstream.auth_header == http::header::AUTHORIZATION;
+        let sensitive = |text: &str| {
+            let mut value = HeaderValue::from_str(text).ok()?;
+            value.set_sensitive(true);
+            Some(value)
+        };
+        let credentials = upstream.credentials.iter().filter_map(|credential| {
+            let key = credential.key.expose_secret();
+            if bearer { sensitive(&format!("Bearer {key}")) } else { sensitive(key) }
+        });
+        let fixed = upstream
+            .headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), sensitive(value.expose_secret())?)));
+        Self {
+            credentials: credentials.collect(),
+            fixed: fixed.collect(),
+            pool: Pool::new(upstream.pool_idle, tracker.clone(), stop),
+            upstream,
+            dial,
+            tracker,
+        }
+    }
+
+    /// The settings this client was made from.
+    pub fn upstream(&self) -> &Arc<Upstream> {
+        &self.upstream
+    }
+
+    /// Writes what belongs to the upstream into a request: address, host, fixed headers, the credential.
+    /// `path` begins with a slash and stands behind the base URL's.
+    pub fn address(&self, request: &mut Request<Full<Bytes>>, path: &str, credential: Option<usize>) {
+        let base = &self.upstream.base;
+        let target = match &base.query {
+            Some(query) => format!("{}{path}?{query}", base.path),
+            None => format!("{}{path}", base.path),
+        };
+        let headers = request.headers_mut();
+        if let Ok(host) = HeaderValue::from_str(base.authority.as_str()) {
+            headers.insert(http::header::HOST, host);
+        }
+        headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in &self.fixed {
+            headers.insert(name.clone(), value.clone());
+        }
+        if let Some(value) = credential.and_then(|index| self.credentials.get(index)) {
+            headers.insert(self.upstream.auth_header.clone(), value.clone());
+        }
+        if let Ok(uri) = target.parse() {
+            *request.uri_mut() = uri;
+        }
+    }
+
+    /// Sends a request and waits for the head. `make` builds the request, a second time when a reused
+    /// connection turns out dead.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection it was using.
+    ///
+    /// # Errors
+    /// When no connection could be made within `connect_limit`, or it failed before the head was complete.
+    pub async fn exchange(
+        &self,
+        connect_limit: Duration,
+        make: impl Fn() -> Request<Full<Bytes>>,
+    ) -> Result<Exchange, ExchangeError> {
+        while let Some(mut kept) = self.pool.take() {
+            if kept.ready().await.is_err() {
+                continue;
+            }
+            return match self.send(kept, make()).await {
+                Ok(exchange) => Ok(exchange),
+                // It closed in the very moment it was picked up, or its server does not serve twice.
+                Err(error) if is_dead(&error) => {
+                    let fresh = self.connect(connect_limit).await?;
+                    self.send(fresh, make()).await.map_err(ExchangeError::Send)
+                }
+                Err(error) => Err(ExchangeError::Send(error)),
+            };
+        }
+        let fresh = self.connect(connect_limit).await?;
+        self.send(fresh, make()).await.map_err(ExchangeError::Send)
+    }
+
+    async fn send(&self, mut sender: Sender, request: Request<Full<Bytes>>) -> Result<Exchange, hyper::Error> {
+        let response = sender.send(request, &self.upstream).await?;
+        let (head, incoming) = response.into_parts();
+        let body = UpstreamBody::new(incoming, sender, self.pool.clone(), self.tracker.clone());
+        Ok(Exchange { head, body })
+    }
+
+    async fn connect(&self, limit: Duration) -> Result<Sender, ConnectError> {
+        let opening = async {
+            let dialed = self.dial.dial(&self.upstream.base).await?;
+            if dialed.http2 {
+                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .handshake(dialed.io)
+                    .await
+                    .map_err(ConnectError::Http)?;
+                self.tracker.spawn(async move { drop(connection.await) });
+                self.pool.put(Sender::Http2(sender.clone()));
+                return Ok(Sender::Http2(sender));
+            }
+            let (sender, connection) = http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
+            // A broken connection shows itself to whoever is using it; there is nobody else to tell.
+            self.tracker.spawn(async move { drop(connection.await) });
+            Ok(Sender::Http1(sender))
+        };
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        tokio::time::timeout(limit, opening).await.map_err(|_| ConnectError::TimedOut { limit_ms })?
+    }
+}
+
+impl Sender {
+    async fn ready(&mut self) -> Result<(), hyper::Error> {
+        match self {
+            Self::Http1(sender) => sender.ready().await,
+            Self::Http2(sender) => sender.ready().await,
+        }
+    }
+
+    async fn send(
+        &mut self,
+        mut request: Request<Full<Bytes>>,
+        upstream: &Upstream,
+    ) -> Result<Response<Incoming>, hyper::Error> {
+        match self {
+            Self::Http1(sender) => sender.send_request(request).await,
+            Self::Http2(sender) => {
+                let mut parts = std::mem::take(request.uri_mut()).into_parts();
+                parts.scheme = Some(if upstream.base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+                parts.authority = Some(upstream.base.authority.clone());
+                if let Ok(uri) = http::Uri::from_parts(parts) {
+                    *request.uri_mut() = uri;
+                }
+                request.headers_mut().remove(http::header::HOST);
+                sender.send_request(request).await
+            }
+        }
+    }
+}
+
+/// The connection was gone before it gave one byte of an answer.
+fn is_dead(error: &hyper::Error) -> bool {
+    use sluice_core::kind::TransportError as T;
+    !error.is_parse() && matches!(super::error::http_class(error), T::Closed | T::Reset)
+}

@@ -1,0 +1,164 @@
+//! The files of `examples/` load, say what their comments say, and show every key.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a broken example should stop the test"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sluice::cli::{Exit, check};
+use sluice::config::{self, Config};
+
+/// The examples in a folder where the files they refer to are.
+fn examples() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("secrets")).expect("a folder");
+    for name in ["cloud-key-2", "openai-second-key"] {
+        fs::write(folder.path().join("secrets").join(name), "key\n").expect("a key");
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir("../examples").expect("the examples") {
+        let from = entry.expect("an entry").path();
+        if from
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
+            let to = folder.path().join(from.file_name().expect("a name"));
+            fs::copy(&from, &to).expect("a copy");
+            files.push(to);
+        }
+    }
+    files.sort();
+    (folder, files)
+}
+
+fn env(name: &str) -> Option<String> {
+    let known = name.ends_with("_API_KEY") || name == "OPENAI_ORGANIZATION";
+    known.then(|| "key".to_owned())
+}
+
+fn load(path: &Path) -> Config {
+    let loaded = config::load_with(path, &env);
+    let loaded = loaded.unwrap_or_else(|errors| unreachable!("{errors}"));
+    assert_eq!(loaded.warnings, [], "{}", path.display());
+    loaded.config
+}
+
+#[test]
+fn each_loads_without_a_warning() {
+    let (_folder, files) = examples();
+    assert!(files.len() >= 4);
+    for file in files {
+        load(&file);
+        let mut out = Vec::new();
+        assert_eq!(
+            check::check_with(&file, &env, &mut out).expect("written"),
+            Exit::Done
+        );
+        assert!(String::from_utf8_lossy(&out).starts_with("ok: "));
+    }
+}
+
+#[test]
+fn check_prints_the_lines_and_asks_for_a_correction() {
+    let (folder, _) = examples();
+    let file = folder.path().join("bad.yaml");
+    fs::write(&file, "listen: 1\nrouts: {}\n").expect("written");
+    let mut out = Vec::new();
+    let exit = check::check_with(&file, &env, &mut out).expect("written");
+    assert_eq!(exit.code(), 2);
+    let out = String::from_utf8(out).expect("text");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 5, "{out}");
+    assert!(
+        lines[3].ends_with("bad.yaml:2:1: (file): unknown key \"routs\"; did you mean \"routes\"?"),
+        "{out}"
+    );
+    assert!(lines[4].starts_with("4 errors in "), "{out}");
+}
+
+#[test]
+fn the_primary_of_two_upstreams_leaves_time_for_the_fallback() {
+    let (folder, _) = examples();
+    let config = load(&folder.path().join("two-upstreams.yaml"));
+    let chat = &config.routes["chat"];
+    let left = chat.budget - chat.reserve - chat.targets[0].attempt;
+    assert_eq!(left, Duration::from_millis(900));
+    assert_eq!(
+        chat.min_budget,
+        config::MinBudget::Fixed(Duration::from_millis(600))
+    );
+    assert_eq!(chat.targets[0].first_content, Duration::from_millis(1800));
+    assert_eq!(chat.targets[1].first_content, Duration::from_secs(30));
+}
+
+/// `full.yaml` promises to show defaults; a file that says only what must be said has them.
+#[test]
+fn full_shows_the_defaults_that_are_in_force() {
+    let (folder, _) = examples();
+    let full = load(&folder.path().join("full.yaml"));
+    let minimal = load(&folder.path().join("minimal.yaml"));
+    let shown = |config: &Config| {
+        let route = config.routes["chat"].as_ref().clone();
+        let upstream = config.upstreams["openai"].as_ref();
+        let mut plugins = config.plugins.clone();
+        plugins.concurrency = 0;
+        plugins.headers = Vec::new();
+        let mut tags = config.tags.clone();
+        tags.names.clear();
+        let route = (
+            (
+                route.budget,
+                route.reserve,
+                route.connect,
+                route.min_budget,
+                route.idle,
+                route.stream_max,
+            ),
+            (
+                route.client_write,
+                route.keep_alive,
+                route.commit,
+                route.max_switches,
+                route.retry,
+                route.on_malformed,
+            ),
+        );
+        let whole = (
+            config.listen,
+            config.admin,
+            plugins,
+            config.state_dir.clone(),
+            config.breaker,
+            config.gates,
+        );
+        let more = (
+            config.retry_budget,
+            config.limits,
+            config.drain,
+            config.readiness,
+            config.account_usage,
+            tags,
+        );
+        let last = (
+            config.log.clone(),
+            config.decisions,
+            upstream.gate,
+            upstream.pool_idle,
+            upstream.auth_header.clone(),
+        );
+        format!(
+            "{route:#?}\n{whole:#?}\n{more:#?}\n{last:#?}\n{:#?}",
+            upstream.probe
+        )
+    };
+    assert_eq!(shown(&full), shown(&minimal));
+    let plain = &full.routes["chat"].targets[1];
+    assert_eq!(
+        (plain.attempt, plain.first_content),
+        (Duration::from_secs(60), Duration::from_secs(30))
+    );
+}
