@@ -149,9 +149,9 @@ async fn a_call_that_is_dropped_takes_its_instance_with_it_and_is_no_failure() {
         }
     };
     assert!(dropped.await, "it loops");
-    assert_eq!(entry(&registry, "l.wasm").instances, 0);
+    assert_eq!(entry(&registry, "l.wasm").live, 0);
     let ranked = policy.rank(&request(&[]), moment(), &candidates()).await;
     assert_eq!(&*ranked.advice.votes[0].0, "l");
     let status = entry(&registry, "l.wasm");
-    assert_eq!((status.instances, status.failures.len()), (1, 0));
+    assert_eq!((status.live, status.failures.len()), (1, 0));
 }
