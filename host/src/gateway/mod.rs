@@ -100,7 +100,8 @@ impl Gateway {
             log::install(&config.log, writer.clone()).map_err(TelemetryError::from)?;
         }
         let telemetry = Telemetry::new(&Names::of(&config), &config.log, config.decisions, writer)?;
-        let (tracker, stop, closing) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let (tracker, stop, closing) =
+            (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let watch = Arc::new(Watch(telemetry.clone()));
         let cells = Arc::new(State::new(watch.clone()).attach(&config, clock::now()));
         let clients = Arc::new(clients(&config, outside.dial.as_ref(), &tracker, &stop)?);
@@ -124,7 +125,14 @@ impl Gateway {
             draining: health.draining.clone(),
             running: AtomicUsize::new(0),
         });
-        tracker.spawn(follow(shared.clone(), registry.subscribe(), config.clone(), cells, clients, stop.clone()));
+        tracker.spawn(follow(
+            shared.clone(),
+            registry.subscribe(),
+            config.clone(),
+            cells,
+            clients,
+            stop.clone(),
+        ));
         let registry = Arc::new(registry);
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
         tracker.spawn(Listener::new(socket, main, tracker.clone()).run(closing.clone()));

@@ -3,6 +3,7 @@
 
 mod admit;
 mod attempt;
+mod begin;
 mod body;
 mod call;
 mod commit;
@@ -95,9 +96,8 @@ pub async fn method_not_allowed(
 /// The models there are, or one of them: every route is one.
 pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&str>) -> Response<Body> {
     let generation = shared.current.load();
-    let entry = |name: &str| {
-        serde_json::json!({"id": name, "object": "model", "created": 0, "owned_by": "sluice"})
-    };
+    let entry =
+        |name: &str| serde_json::json!({"id": name, "object": "model", "created": 0, "owned_by": "sluice"});
     let id = admit::request_id(request.headers());
     let mut response = match one {
         None => {

@@ -15,7 +15,8 @@ use sluice_core::kind::{Outcome, Stage, TransportError};
 use sluice_core::stream::{ChatStream, End};
 use tokio::time::Sleep;
 
-use super::call::{Attempt, Call};
+use super::begin::Attempt;
+use super::call::Call;
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
@@ -34,7 +35,7 @@ pub struct Relay(State);
 
 enum State {
     /// The upstream is read and the client fed.
-    Flowing(Flowing),
+    Flowing(Box<Flowing>),
     /// The stream broke; its verdict is awaited, so that the breaker knows before the client does.
     Breaking(Pin<Box<dyn Future<Output = Bytes> + Send>>),
     /// Everything is said.
@@ -63,7 +64,7 @@ impl Relay {
         end: Option<End>,
     ) -> Self {
         let idle = IdleClock::new(call.route.config.idle, clock::now(), stream.content_events());
-        Self(State::Flowing(Flowing {
+        Self(State::Flowing(Box::new(Flowing {
             call,
             attempt,
             body,
@@ -72,7 +73,7 @@ impl Relay {
             idle,
             gather: Gather::default(),
             malformed_told: 0,
-        }))
+        })))
     }
 
     /// The next bytes for the client; none when everything is said.
@@ -264,7 +265,13 @@ struct IdleClock {
 
 impl IdleClock {
     fn new(limit: Option<Duration>, now: Instant, content_events: u64) -> Self {
-        Self { limit, over_at: now + limit.unwrap_or_default(), held_since: None, content_events, timer: None }
+        Self {
+            limit,
+            over_at: now + limit.unwrap_or_default(),
+            held_since: None,
+            content_events,
+            timer: None,
+        }
     }
 
     /// Bytes were handed on: from now on the client is waited for.

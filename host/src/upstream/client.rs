@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
-use hyper::client::conn::{http1, http2};
 use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,8 @@ use tokio_util::task::TaskTracker;
 use super::body::UpstreamBody;
 use super::dial::Dial;
 use super::error::{ConnectError, ExchangeError};
-use super::pool::{Pool, Sender};
+use super::line::Line;
+use super::pool::{Connection, Pool, Sender};
 use crate::config::Upstream;
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
@@ -98,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for the head. `make` builds the request, a second time when a reused
+    /// Sends a request and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
     /// connection turns out dead.
     ///
     /// # Cancel safety
@@ -109,50 +110,69 @@ impl Client {
     pub async fn exchange(
         &self,
         connect_limit: Duration,
+        line: &Line,
         make: impl Fn() -> Request<Full<Bytes>>,
     ) -> Result<Exchange, ExchangeError> {
         while let Some(mut kept) = self.pool.take() {
-            if kept.ready().await.is_err() {
+            if kept.sender.ready().await.is_err() {
                 continue;
             }
-            return match self.send(kept, make()).await {
+            return match self.send(kept, line, make()).await {
                 Ok(exchange) => Ok(exchange),
                 // It closed in the very moment it was picked up, or its server does not serve twice.
                 Err(error) if is_dead(&error) => {
                     let fresh = self.connect(connect_limit).await?;
-                    self.send(fresh, make()).await.map_err(ExchangeError::Send)
+                    self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
                 }
                 Err(error) => Err(ExchangeError::Send(error)),
             };
         }
         let fresh = self.connect(connect_limit).await?;
-        self.send(fresh, make()).await.map_err(ExchangeError::Send)
+        self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
     }
 
-    async fn send(&self, mut sender: Sender, request: Request<Full<Bytes>>) -> Result<Exchange, hyper::Error> {
-        let response = sender.send(request, &self.upstream).await?;
+    async fn send(
+        &self,
+        mut connection: Connection,
+        line: &Line,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Exchange, hyper::Error> {
+        if matches!(connection.sender, Sender::Http1(_)) {
+            line.uses(&connection.closed);
+        }
+        let response = connection.sender.send(request, &self.upstream).await?;
         let (head, incoming) = response.into_parts();
-        let body = UpstreamBody::new(incoming, sender, self.pool.clone(), self.tracker.clone());
+        let body =
+            UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone(), self.tracker.clone());
         Ok(Exchange { head, body })
     }
 
-    async fn connect(&self, limit: Duration) -> Result<Sender, ConnectError> {
+    async fn connect(&self, limit: Duration) -> Result<Connection, ConnectError> {
         let opening = async {
             let dialed = self.dial.dial(&self.upstream.base).await?;
+            let closed = CancellationToken::new();
+            // A broken connection shows itself to whoever is using it; there is nobody else to tell.
+            let gone = closed.clone().drop_guard();
             if dialed.http2 {
                 let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())
                     .handshake(dialed.io)
                     .await
                     .map_err(ConnectError::Http)?;
-                self.tracker.spawn(async move { drop(connection.await) });
-                self.pool.put(Sender::Http2(sender.clone()));
-                return Ok(Sender::Http2(sender));
+                self.tracker.spawn(async move {
+                    drop(connection.await);
+                    drop(gone);
+                });
+                self.pool.put(Connection { sender: Sender::Http2(sender.clone()), closed: closed.clone() });
+                return Ok(Connection { sender: Sender::Http2(sender), closed });
             }
-            let (sender, connection) = http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
-            // A broken connection shows itself to whoever is using it; there is nobody else to tell.
-            self.tracker.spawn(async move { drop(connection.await) });
-            Ok(Sender::Http1(sender))
+            let (sender, connection) =
+                http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
+            self.tracker.spawn(async move {
+                drop(connection.await);
+                drop(gone);
+            });
+            Ok(Connection { sender: Sender::Http1(sender), closed })
         };
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         tokio::time::timeout(limit, opening).await.map_err(|_| ConnectError::TimedOut { limit_ms })?
@@ -176,7 +196,8 @@ impl Sender {
             Self::Http1(sender) => sender.send_request(request).await,
             Self::Http2(sender) => {
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
-                parts.scheme = Some(if upstream.base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+                parts.scheme =
+                    Some(if upstream.base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
                 parts.authority = Some(upstream.base.authority.clone());
                 if let Ok(uri) = http::Uri::from_parts(parts) {
                     *request.uri_mut() = uri;
