@@ -4,4 +4,8 @@
 mod config_examples;
 mod config_golden;
 mod config_properties;
+mod plugins_admission;
+mod plugins_faults;
+mod plugins_support;
+mod plugins_together;
 mod sdks;

@@ -79,6 +79,8 @@ fn bounded(tags: &[Tag]) -> Result<(), CallError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
     use sluice_core::facts::Sink;
     use sluice_core::verdict::{Action, BreakerEffect};

@@ -127,9 +127,15 @@ fn config(pool: Option<PoolingAllocationConfig>) -> Config {
         .async_stack_size(2 * 1024 * 1024);
     // Compiled code never leaves the process, so no version is written into it.
     let _ = config.module_version(ModuleVersionStrategy::None);
-    if let Some(pool) = pool {
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    }
+    match pool {
+        Some(pool) => config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool)),
+        // Without a pool because address space is short: then no instance may take four gigabytes of it.
+        None => config
+            .memory_reservation(MEMORY_MAX)
+            .memory_reservation_for_growth(0)
+            .memory_guard_size(64 * 1024)
+            .guard_before_linear_memory(false),
+    };
     config
 }
 
@@ -176,6 +182,8 @@ fn run_loop(engine: &Engine, module: &Module) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +31,8 @@ use crate::clock;
 const COALESCE: Duration = Duration::from_millis(20);
 /// Every so many rescans each file is read, whatever its signature says.
 const READ_EVERY: u32 = 12;
+/// Files worked on at a time. Compiling is one at a time anyway; this bounds bytes held meanwhile.
+const JOBS: usize = 4;
 
 /// Owns all that changes.
 pub struct Keeper {
@@ -90,6 +92,7 @@ impl Keeper {
             targets: setup.targets.clone(),
             trouble: Arc::new(Notify::new()),
             last_good: Arc::new(LastGood::new(state_dir)),
+            places: Arc::new(Semaphore::new(JOBS)),
             epoch: 0,
         };
         let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
@@ -120,7 +123,9 @@ impl Keeper {
         self.starting = true;
         self.look().await;
         while self.entries.values().any(|entry| entry.working) {
-            let Some(done) = self.results.recv().await else { break };
+            let Some(done) = self.results.recv().await else {
+                break;
+            };
             self.apply(done).await;
         }
         self.starting = false;
@@ -275,7 +280,9 @@ impl Keeper {
 
     /// Gives the work on one file away.
     fn begin(&mut self, file: &Arc<str>) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else { return };
+        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+            return;
+        };
         let options = match options_of(found, &self.setup.plugins) {
             Ok(options) => options,
             Err(rejection) => {

@@ -65,7 +65,7 @@ impl Pool {
         Ok(said)
     }
 
-    async fn place(&self) -> Result<SemaphorePermit<'_>, CallError> {
+    pub(super) async fn place(&self) -> Result<SemaphorePermit<'_>, CallError> {
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
         }

@@ -100,9 +100,9 @@ pub struct PluginStatus {
     pub weight: f64,
     /// `bundled` or `deny`.
     pub on_error: &'static str,
-    /// Instances alive.
+    /// `warm` or `fresh`.
     pub instances: &'static str,
-    /// Instances that are there now.
+    /// Instances alive, running and waiting.
     pub live: usize,
     /// Calls of this version.
     pub calls: u64,

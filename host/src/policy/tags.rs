@@ -118,6 +118,8 @@ fn visible(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     fn tag(name: &str, value: &str, sink: Sink) -> Tag {

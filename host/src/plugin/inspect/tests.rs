@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use super::*;
 
 fn exports(list: &[&str]) -> Vec<String> {

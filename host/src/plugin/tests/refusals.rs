@@ -39,9 +39,9 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         ),
         (
             "policy.wasm",
-            patched(router(), "policy/log@", "policy/lot@"),
+            patched(router(), "sluice:policy/types@", "sluice:policy/typos@"),
             Reason::Import,
-            "sluice:policy/lot@",
+            "sluice:policy/typos@",
         ),
         (
             "files.wasm",
