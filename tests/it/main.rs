@@ -9,3 +9,4 @@ mod plugins_faults;
 mod plugins_support;
 mod plugins_together;
 mod sdks;
+mod tidy;

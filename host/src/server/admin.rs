@@ -50,14 +50,14 @@ impl Admin {
         match self.shared.telemetry.metrics().render(&scrape) {
             Ok(text) => {
                 let mut response =
-                    proxy::page(&self.shared, request, Page { status: StatusCode::OK, body: text });
+                    proxy::page(&self.shared, request, StatusCode::OK, text);
                 response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
                 response
             }
             Err(error) => {
                 tracing::error!(%error, "metrics could not be written");
                 let body = r#"{"error":"metrics could not be written; see the log"}"#.to_owned();
-                proxy::page(&self.shared, request, Page { status: StatusCode::INTERNAL_SERVER_ERROR, body })
+                proxy::page(&self.shared, request, StatusCode::INTERNAL_SERVER_ERROR, body)
             }
         }
     }
@@ -77,7 +77,7 @@ impl Serve for Admin {
                 return self.metrics(&request);
             }
             match self.page(&request) {
-                Some(page) => proxy::page(&self.shared, &request, page),
+                Some(page) => proxy::page(&self.shared, &request, page.status, page.body),
                 None => proxy::refused_page(&self.shared, &request, false),
             }
         })

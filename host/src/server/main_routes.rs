@@ -45,7 +45,7 @@ impl Serve for Main {
                 CHAT => proxy::method_not_allowed(shared, request, "POST").await,
                 "/livez" | "/readyz" if get => {
                     let page = snapshot::health_page(request.uri().path(), &self.health, shared);
-                    proxy::page(shared, &request, page)
+                    proxy::page(shared, &request, page.status, page.body)
                 }
                 MODELS if get => proxy::models(shared, &request, None),
                 path if path.starts_with("/v1/models/") && get => {
