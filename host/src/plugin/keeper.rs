@@ -51,6 +51,8 @@ pub struct Keeper {
     results: mpsc::Receiver<Done>,
     rescans: u32,
     folder_said: bool,
+    /// Files beyond the bound at the last look.
+    left_out: usize,
     /// The earliest time at which something is due.
     wake: Option<Instant>,
     /// The first look is under way: nothing is published, nothing waits to settle.
@@ -111,6 +113,7 @@ impl Keeper {
             results,
             rescans: 0,
             folder_said: false,
+            left_out: 0,
             wake: None,
             starting: true,
         };
@@ -211,12 +214,13 @@ impl Keeper {
     }
 
     fn take_in(&mut self, scan: &Scan, now: Instant) {
-        if scan.left_out > 0 {
+        if scan.left_out > self.left_out {
             tracing::warn!(
                 left_out = scan.left_out,
                 "too many plugin files; the last in name order are left out"
             );
         }
+        self.left_out = scan.left_out;
         self.found.clear();
         for found in &scan.files {
             match self.entries.get_mut(&found.file) {
