@@ -208,7 +208,7 @@ fn every_module_says_what_it_decides() {
     let silent: Vec<String> = ["host/src", "host/core/src", "tests/harness", "tests/it"]
         .iter()
         .flat_map(|dir| sources(&root().join(dir)))
-        .filter(|path| !path.to_string_lossy().ends_with("/tests.rs"))
+        .filter(|path| !is_test(path))
         .filter(|path| !fs::read_to_string(path).expect("a source file").starts_with("//!"))
         .map(|path| path.display().to_string())
         .collect();
