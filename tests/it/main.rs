@@ -9,4 +9,5 @@
 mod config_examples;
 mod config_golden;
 mod config_properties;
+mod demo;
 mod sdks;
