@@ -1,13 +1,13 @@
 //! Scenarios: one binary, so that everything they share is linked once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod config_examples;
 mod config_golden;
 mod config_properties;
 mod demo;
+mod plugins_admission;
+mod plugins_faults;
+mod plugins_support;
+mod plugins_together;
 mod sdks;
+mod tidy;
