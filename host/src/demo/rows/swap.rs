@@ -34,8 +34,8 @@ pub async fn swapped(row: &mut Row) -> Result<(), DemoError> {
     let delay = Duration::from_millis(60);
     let stage = Stage::start(Setup { delay, plugins: ROOM, ..Setup::default() }).await?;
     let load = Load::start(&stage);
-    let running = stage.until(PATIENCE, |s| s.primary.stats().open >= STREAMS as u64).await;
-    row.check("200 streams run at the primary", running.is_some());
+    let running = stage.until(PATIENCE, |s| s.primary.stats().requests >= STREAMS as u64).await;
+    row.check("all 200 callers stream from the primary", running.is_some());
     obeyed(row, &stage, PREFER_LAST, "prefer-last", "backup").await?;
     broken(row, &stage).await?;
     obeyed(row, &stage, WEIGHTED, "weighted-router", "primary").await?;
