@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
+use super::patient::Patient;
 use crate::clock;
 
 /// No scenario lets a call take longer.
@@ -179,7 +180,7 @@ async fn exchange(address: SocketAddr, ask: Ask, heard: watch::Sender<usize>) ->
     let stream = TcpStream::connect(address).await.map_err(fault)?;
     stream.set_nodelay(true).map_err(fault)?;
     let request = ask.request(address)?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(Patient(stream))).await?;
     let work = async {
         let response = sender.send_request(request).await?;
         let (head, mut frames) = response.into_parts();

@@ -19,7 +19,7 @@ impl Metrics {
             };
             labels.iter().all(has).then(|| value.trim().parse::<f64>().ok())?
         };
-        self.0.lines().filter_map(value).sum()
+        self.0.lines().filter_map(value).fold(0.0, |sum, value| sum + value)
     }
 
     /// Requests that ended so.

@@ -8,6 +8,7 @@ mod client;
 mod components;
 mod folder;
 mod metrics;
+mod patient;
 mod row;
 mod rows;
 mod serve;

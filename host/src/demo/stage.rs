@@ -71,6 +71,8 @@ pub struct Setup {
     pub upstream: &'static str,
     /// Of the route.
     pub route: &'static str,
+    /// Of all plugins.
+    pub plugins: &'static str,
     /// Of the whole configuration, as lines.
     pub top: &'static str,
 }
@@ -84,6 +86,7 @@ impl Default for Setup {
             target: "",
             upstream: "",
             route: "",
+            plugins: "",
             top: "",
         }
     }
@@ -225,12 +228,12 @@ impl Stage {
 
 fn yaml(setup: &Setup, primary: &str, backup: &str, folder: &Folder) -> String {
     let path = |path: std::path::PathBuf| Value::from(path.to_string_lossy()).to_string();
-    let Setup { target, upstream, route, top, .. } = setup;
-    let (plugins, state) = (path(folder.plugins()), path(folder.state()));
+    let Setup { target, upstream, route, plugins, top, .. } = setup;
+    let (dir, state) = (path(folder.plugins()), path(folder.state()));
     format!(
         "listen: 127.0.0.1:0
 admin: 127.0.0.1:0
-plugins: {{ dir: {plugins}, settle: 50ms, rescan: 1s, headers: [ x-fault ] }}
+plugins: {{ dir: {dir}, settle: 50ms, rescan: 1s, headers: [ x-fault ], {plugins} }}
 state_dir: {state}
 upstreams:
   primary: {{ base_url: \"{primary}\", models: {{ large: {{}} }}, {upstream} }}

@@ -11,13 +11,16 @@ use super::failover::is;
 /// Compiling takes its time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Time to eat all the memory there is, also on a busy machine.
+const LIMITS: &str = "deadline: 100ms, memory: 16MiB";
+
 /// What the plugin is asked to do, and what the counter calls it.
 const FAULTS: [(&str, &str); 3] = [("trap", "trap"), ("loop", "timeout"), ("memory", "memory")];
 
 /// Each fault in a call of its own.
 pub async fn faults(row: &mut Row) -> Result<(), DemoError> {
     row.asked = vec!["plain, with a router that breaks when a header says so".into()];
-    let stage = Stage::start(Setup::default()).await?;
+    let stage = Stage::start(Setup { plugins: LIMITS, ..Setup::default() }).await?;
     let before = stage.generation();
     stage.folder.put("fault-router.wasm", FAULT_ROUTER)?;
     let taken = stage.until(PATIENCE, |s| s.generation() > before).await;

@@ -19,6 +19,9 @@ const STREAMS: usize = 200;
 const OWN_CALLS: u64 = 4;
 /// Compiling takes its time on a machine that is busy with 200 streams.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Calls of plugins wait their turn for longer than by default: on a busy machine 200 of them come at once, and
+/// who waits in vain is answered by the bundled policy, which is right but not what is shown here.
+const ROOM: &str = "deadline: 500ms, concurrency: 32";
 /// The file both components are put into.
 const FILE: &str = "router.wasm";
 
@@ -29,24 +32,35 @@ pub async fn swapped(row: &mut Row) -> Result<(), DemoError> {
         "router.wasm: prefer-last, random bytes, half a file, weighted-router".into(),
     ];
     let delay = Duration::from_millis(60);
-    let stage = Stage::start(Setup { delay, ..Setup::default() }).await?;
+    let stage = Stage::start(Setup { delay, plugins: ROOM, ..Setup::default() }).await?;
     let load = Load::start(&stage);
-    let running = stage.until(PATIENCE, |s| s.primary.stats().open >= STREAMS as u64).await;
-    row.check("200 streams run at the primary", running.is_some());
+    let running = stage.until(PATIENCE, |s| s.primary.stats().requests >= STREAMS as u64).await;
+    row.check("all 200 callers stream from the primary", running.is_some());
     obeyed(row, &stage, PREFER_LAST, "prefer-last", "backup").await?;
     broken(row, &stage).await?;
     obeyed(row, &stage, WEIGHTED, "weighted-router", "primary").await?;
     let (answers, failed) = load.stop().await?;
     row.equal("calls of the load without an answer", failed, 0);
-    let lost = answers.iter().filter(|answer| !is_consistent(answer)).count();
-    row.equal("streams of the load that were lost, or mixed two sets", lost, 0);
+    let lost: Vec<String> = answers.iter().filter(|answer| !is_consistent(answer)).map(facts).collect();
+    row.check(
+        format!(
+            "{} streams of the load were lost or mixed two sets, such as: {:?}",
+            lost.len(),
+            lost.first()
+        ),
+        lost.is_empty(),
+    );
     let seen = stage.primary.stats().completed + stage.backup.stats().completed;
     row.equal("answers that the upstreams gave", seen, answers.len() as u64 + OWN_CALLS);
     row.check(
         "every target served some",
         answers.iter().any(|a| by(a, "primary")) && answers.iter().any(|a| by(a, "backup")),
     );
-    row.client.push(format!("{} streams meanwhile, {lost} lost, each of one generation", answers.len()));
+    row.client.push(format!(
+        "{} streams meanwhile, {} lost, each of one generation",
+        answers.len(),
+        lost.len()
+    ));
     row.served = vec!["as the router says".into()];
     row.note(&stage, "503");
     row.events.retain(|event| !event.starts_with("provider_"));
@@ -120,6 +134,17 @@ fn is_consistent(answer: &Answer) -> bool {
         && answer.whole
         && by(answer, upstream)
         && Sse::read(&answer.body).is_whole(model, text)
+}
+
+/// What is looked at first when a stream is not as it should be.
+fn facts(answer: &Answer) -> String {
+    let (policy, upstream) = (answer.header("x-sluice-policy"), answer.header("x-sluice-upstream"));
+    format!(
+        "{} of {upstream} by {policy}, {} bytes, whole: {}",
+        answer.status,
+        answer.body.len(),
+        answer.whole
+    )
 }
 
 /// Callers that stream without a pause until they are told to stop.
