@@ -137,6 +137,7 @@ impl Play<'_> {
             Step::EventStream => self.event_stream().await?,
             Step::Wire(bytes) => self.write(bytes).await?,
             Step::Sleep(pause) => self.peer.pause(self.shared.stretch(*pause)).await?,
+            Step::Hold(latch) => self.peer.hold(latch).await?,
             Step::Silent => self.peer.pause(SILENCE).await?,
             Step::End => return self.end().await,
             Step::Cut => return Ok(Next::Cut),

@@ -33,6 +33,13 @@ pub async fn check(case: &Case) {
     gauges_at_zero(case).await;
     ids_in_the_log(case).await;
     no_credential_anywhere(case).await;
+    no_panic(&case.gateway.log());
+}
+
+/// A task that panicked took its request with it, whatever the client made of that.
+pub(crate) fn no_panic(log: &str) {
+    let told = log.lines().find(|line| line.contains("panicked at") || line.contains("RUST_BACKTRACE"));
+    assert!(told.is_none(), "Z: something panicked: {told:?}");
 }
 
 pub(crate) async fn nothing_busy(upstream: &Upstream) {

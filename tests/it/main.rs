@@ -9,4 +9,9 @@
 mod config_examples;
 mod config_golden;
 mod config_properties;
+mod expect;
+mod rows_answers;
+mod rows_breaker;
+mod rows_rejected;
+mod rows_time;
 mod sdks;
