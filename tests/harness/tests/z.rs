@@ -74,6 +74,6 @@ async fn every_response_of_a_case_is_in_its_ledger_once() {
 #[test]
 #[should_panic(expected = "something panicked")]
 fn a_panic_is_noticed() {
-    no_panic("{\"event\":\"listening\"}");
+    no_panic("{\"event\":\"listening\"}\n{\"plugin\":\"p\",\"message\":\"panicked at src/lib.rs\"}");
     no_panic("thread 'tokio-runtime-worker' panicked at host/src/x.rs:1:2:\noops");
 }
