@@ -6,6 +6,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod cases_after_commit;
+mod cases_before_commit;
+mod cases_breaker;
+mod cases_bytes;
+mod cases_framing;
+mod cases_gates;
+mod cases_telling;
 mod config_examples;
 mod config_golden;
 mod config_properties;
