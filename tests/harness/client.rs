@@ -71,7 +71,7 @@ impl Client {
 
     /// Reads until `ready`, or the end, or `within` is over.
     pub async fn read_until(&mut self, within: Duration, ready: impl Fn(&Response) -> bool) -> &Response {
-        let deadline = tokio::time::Instant::now() + within;
+        let deadline = tokio::time::Instant::from_std(crate::now() + within);
         let mut space = vec![0; 64 << 10];
         while self.response.end == End::Open && !ready(&self.response) {
             let Ok(read) = tokio::time::timeout_at(deadline, self.io.read(&mut space)).await else {

@@ -74,6 +74,7 @@ pub const fn ms(n: u64) -> Duration {
 
 /// The clock of the tests: the one place that reads it.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place of the tests that reads a clock")]
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -1,9 +1,5 @@
 //! The files of `examples/` load, say what their comments say, and show every key.
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a broken example should stop the test"
-)]
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a broken example should stop the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,10 +18,7 @@ fn examples() -> (tempfile::TempDir, Vec<PathBuf>) {
     let mut files = Vec::new();
     for entry in fs::read_dir("../examples").expect("the examples") {
         let from = entry.expect("an entry").path();
-        if from
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
+        if from.extension().is_some_and(|extension| extension == "yaml") {
             let to = folder.path().join(from.file_name().expect("a name"));
             fs::copy(&from, &to).expect("a copy");
             files.push(to);
@@ -54,10 +47,7 @@ fn each_loads_without_a_warning() {
     for file in files {
         load(&file);
         let mut out = Vec::new();
-        assert_eq!(
-            check::check_with(&file, &env, &mut out).expect("written"),
-            Exit::Done
-        );
+        assert_eq!(check::check_with(&file, &env, &mut out).expect("written"), Exit::Done);
         assert!(String::from_utf8_lossy(&out).starts_with("ok: "));
     }
 }
@@ -87,10 +77,7 @@ fn the_primary_of_two_upstreams_leaves_time_for_the_fallback() {
     let chat = &config.routes["chat"];
     let left = chat.budget - chat.reserve - chat.targets[0].attempt;
     assert_eq!(left, Duration::from_millis(900));
-    assert_eq!(
-        chat.min_budget,
-        config::MinBudget::Fixed(Duration::from_millis(600))
-    );
+    assert_eq!(chat.min_budget, config::MinBudget::Fixed(Duration::from_millis(600)));
     assert_eq!(chat.targets[0].first_content, Duration::from_millis(1800));
     assert_eq!(chat.targets[1].first_content, Duration::from_secs(30));
 }
@@ -110,14 +97,7 @@ fn full_shows_the_defaults_that_are_in_force() {
         let mut tags = config.tags.clone();
         tags.names.clear();
         let route = (
-            (
-                route.budget,
-                route.reserve,
-                route.connect,
-                route.min_budget,
-                route.idle,
-                route.stream_max,
-            ),
+            (route.budget, route.reserve, route.connect, route.min_budget, route.idle, route.stream_max),
             (
                 route.client_write,
                 route.keep_alive,
@@ -127,22 +107,10 @@ fn full_shows_the_defaults_that_are_in_force() {
                 route.on_malformed,
             ),
         );
-        let whole = (
-            config.listen,
-            config.admin,
-            plugins,
-            config.state_dir.clone(),
-            config.breaker,
-            config.gates,
-        );
-        let more = (
-            config.retry_budget,
-            config.limits,
-            config.drain,
-            config.readiness,
-            config.account_usage,
-            tags,
-        );
+        let whole =
+            (config.listen, config.admin, plugins, config.state_dir.clone(), config.breaker, config.gates);
+        let more =
+            (config.retry_budget, config.limits, config.drain, config.readiness, config.account_usage, tags);
         let last = (
             config.log.clone(),
             config.decisions,
@@ -150,15 +118,9 @@ fn full_shows_the_defaults_that_are_in_force() {
             upstream.pool_idle,
             upstream.auth_header.clone(),
         );
-        format!(
-            "{route:#?}\n{whole:#?}\n{more:#?}\n{last:#?}\n{:#?}",
-            upstream.probe
-        )
+        format!("{route:#?}\n{whole:#?}\n{more:#?}\n{last:#?}\n{:#?}", upstream.probe)
     };
     assert_eq!(shown(&full), shown(&minimal));
     let plain = &full.routes["chat"].targets[1];
-    assert_eq!(
-        (plain.attempt, plain.first_content),
-        (Duration::from_secs(60), Duration::from_secs(30))
-    );
+    assert_eq!((plain.attempt, plain.first_content), (Duration::from_secs(60), Duration::from_secs(30)));
 }

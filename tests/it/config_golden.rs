@@ -1,11 +1,7 @@
 //! Every file of `tests/config` and what is said about it, word for word. `NAME.err` holds the class and the
 //! lines of a refused `NAME.yaml`, `NAME.warn` the warnings of one that loads (empty: none). A new case
 //! is two new files; `SLUICE_GOLDEN=write cargo test -p sluice-tests config_golden` writes the second.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a broken case should say so and stop the test"
-)]
+#![allow(clippy::expect_used, clippy::panic, reason = "a broken case should say so and stop the test")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,10 +31,7 @@ fn cases() -> Vec<PathBuf> {
     let mut cases: Vec<PathBuf> = fs::read_dir("config")
         .expect("the folder of cases")
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "yaml")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
         .collect();
     cases.sort();
     cases
@@ -47,19 +40,13 @@ fn cases() -> Vec<PathBuf> {
 /// What is said about a case, and the file that should hold it.
 fn said(case: &Path) -> (PathBuf, String) {
     let lines = |findings: &[Finding]| -> String {
-        findings
-            .iter()
-            .map(|finding| finding.line_for(case) + "\n")
-            .collect()
+        findings.iter().map(|finding| finding.line_for(case) + "\n").collect()
     };
     match config::load_with(case, &env) {
         Ok(loaded) => (case.with_extension("warn"), lines(&loaded.warnings)),
         Err(errors) => {
             let text = format!("{}\n{errors}\n", errors.kind.as_str());
-            assert_eq!(
-                text,
-                format!("{}\n{}", errors.kind.as_str(), lines(&errors.findings))
-            );
+            assert_eq!(text, format!("{}\n{}", errors.kind.as_str(), lines(&errors.findings)));
             (case.with_extension("err"), text)
         }
     }
@@ -71,20 +58,13 @@ fn every_mistake_is_said_as_it_was_agreed() {
     let mut wrong = Vec::new();
     for case in cases() {
         let (file, text) = said(&case);
-        assert!(
-            !text.contains(MARK),
-            "{}: a secret is shown:\n{text}",
-            case.display()
-        );
+        assert!(!text.contains(MARK), "{}: a secret is shown:\n{text}", case.display());
         if write {
             fs::write(&file, &text).expect("the golden file is written");
         }
         let golden = fs::read_to_string(&file).unwrap_or_default();
         if !file.exists() || golden != text {
-            wrong.push(format!(
-                "{}\n--- expected\n{golden}--- found\n{text}",
-                file.display()
-            ));
+            wrong.push(format!("{}\n--- expected\n{golden}--- found\n{text}", file.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -140,14 +120,8 @@ fn roots_of_ones_own_are_looked_at_before_they_are_trusted() {
         config::parse(text, &folder.path().join("sluice.yaml"), &env)
             .map(|loaded| loaded.config.upstreams["a"].ca_file.clone())
     };
-    assert_eq!(
-        load(&pem).expect("good roots"),
-        Some(folder.path().join("ca.pem"))
-    );
-    assert_eq!(
-        load(&pem.repeat(2)).expect("several roots"),
-        Some(folder.path().join("ca.pem"))
-    );
+    assert_eq!(load(&pem).expect("good roots"), Some(folder.path().join("ca.pem")));
+    assert_eq!(load(&pem.repeat(2)).expect("several roots"), Some(folder.path().join("ca.pem")));
     for bad in [
         "",
         "not PEM",

@@ -80,19 +80,14 @@ proptest! {
 #[test]
 fn a_file_of_bytes_that_are_no_text_is_refused_where_they_start() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (bytes, line, column) in [
-        (&b"\xff"[..], 1, 1),
-        (b"a: 1\nb: \xc3\x28\n", 2, 4),
-        (b"\xef\xbb\xbfa\r\n\xc3\xa9\xff", 2, 2),
-    ] {
+    for (bytes, line, column) in
+        [(&b"\xff"[..], 1, 1), (b"a: 1\nb: \xc3\x28\n", 2, 4), (b"\xef\xbb\xbfa\r\n\xc3\xa9\xff", 2, 2)]
+    {
         let path = folder.path().join("f.yaml");
         std::fs::write(&path, bytes).expect("the file is written");
         let errors = config::load_with(&path, &|_| None).expect_err("no text");
         let finding = errors.findings.first().expect("a finding");
-        assert_eq!(
-            (errors.kind.as_str(), finding.line, finding.column),
-            ("read", line, column)
-        );
+        assert_eq!((errors.kind.as_str(), finding.line, finding.column), ("read", line, column));
     }
 }
 
@@ -103,24 +98,15 @@ fn a_secret_in_the_place_of_any_value_is_never_shown() {
     let env = |name: &str| name.ends_with("KEY").then(|| "k".to_owned());
     let mut refused = 0;
     for (number, line) in FULL.lines().enumerate() {
-        let starts = line
-            .match_indices([':', ',', '[', '{'])
-            .map(|(at, _)| at + 1);
-        for start in starts
-            .filter(|start| line[*start..].starts_with(' ') && !line.trim_start().starts_with('#'))
+        let starts = line.match_indices([':', ',', '[', '{']).map(|(at, _)| at + 1);
+        for start in
+            starts.filter(|start| line[*start..].starts_with(' ') && !line.trim_start().starts_with('#'))
         {
-            let end = line[start..]
-                .find([',', ']', '}'])
-                .map_or(line.len(), |length| start + length);
-            let pasted = format!(
-                "{} sk-hush-0123456789abcdef {}",
-                &line[..start],
-                &line[end..]
-            );
+            let end = line[start..].find([',', ']', '}']).map_or(line.len(), |length| start + length);
+            let pasted = format!("{} sk-hush-0123456789abcdef {}", &line[..start], &line[end..]);
             let lines = FULL.lines().enumerate();
-            let text: Vec<&str> = lines
-                .map(|(i, line)| if i == number { pasted.as_str() } else { line })
-                .collect();
+            let text: Vec<&str> =
+                lines.map(|(i, line)| if i == number { pasted.as_str() } else { line }).collect();
             if let Err(errors) = config::parse(&text.join("\n"), Path::new("f.yaml"), &env) {
                 refused += 1;
                 assert!(!errors.to_string().contains("hush"), "{pasted}\n{errors}");

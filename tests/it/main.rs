@@ -1,10 +1,5 @@
 //! Scenarios: one binary, so that everything they share is linked once.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cases_after_commit;
 mod cases_before_commit;
@@ -25,4 +20,9 @@ mod rows_plugins;
 mod rows_refused;
 mod rows_rejected;
 mod rows_time;
+mod plugins_admission;
+mod plugins_faults;
+mod plugins_support;
+mod plugins_together;
 mod sdks;
+mod tidy;

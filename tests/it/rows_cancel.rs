@@ -64,7 +64,7 @@ async fn row_12_a_client_that_leaves_the_queue_is_never_served() {
             x.metric_becomes("sluice_gate_queue_depth", &queued, 1.0).await;
             let left = leave.now(second);
             x.metric_becomes("sluice_gate_queue_depth", &queued, 0.0).await;
-            assert!(left.elapsed() <= GONE + LATE, "{gate} {leave:?}: it still queued {:?} after", left.elapsed());
+            assert!((now() - left) <= GONE + LATE, "{gate} {leave:?}: it still queued {:?} after", (now() - left));
             cancelled(&x, &json!([])).await;
             latch.open();
             first.finish().await.answered();
@@ -137,7 +137,7 @@ async fn row_12_a_client_that_leaves_during_back_off_is_not_tried_for_again() {
         x.gateway.wait_for_event("provider_request_failed", |_| true).await;
         let left = leave.now(client);
         cancelled(&x, &json!([{"target": "A/a1", "kind": "retryable_upstream", "status": 503}])).await;
-        assert!(left.elapsed() <= GONE + LATE, "settled {:?} after the client had left", left.elapsed());
+        assert!((now() - left) <= GONE + LATE, "settled {:?} after the client had left", (now() - left));
         // The pause would have been over after a second at most.
         no_more_than(&x.a, 1, ms(1500)).await;
         x.calls([1, 0, 0]);

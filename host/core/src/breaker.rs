@@ -177,35 +177,17 @@ impl Breaker {
     /// The same refusal as [`Breaker::able`]: never `Yes` or `Probe`.
     pub fn admit(&mut self, now: Instant) -> Result<(Ticket, Option<Change>), Able> {
         match self.able(now) {
-            Able::Yes => Ok((
-                Ticket {
-                    epoch: self.epoch,
-                    probe: false,
-                },
-                None,
-            )),
+            Able::Yes => Ok((Ticket { epoch: self.epoch, probe: false }, None)),
             Able::Probe => {
                 let change = match self.phase {
-                    Phase::Open { since, .. } => Some(self.turn(Phase::HalfOpen {
-                        since,
-                        probing: true,
-                    })),
+                    Phase::Open { since, .. } => Some(self.turn(Phase::HalfOpen { since, probing: true })),
                     Phase::HalfOpen { since, .. } => {
-                        self.phase = Phase::HalfOpen {
-                            since,
-                            probing: true,
-                        };
+                        self.phase = Phase::HalfOpen { since, probing: true };
                         None
                     }
                     Phase::Closed => None,
                 };
-                Ok((
-                    Ticket {
-                        epoch: self.epoch,
-                        probe: true,
-                    },
-                    change,
-                ))
+                Ok((Ticket { epoch: self.epoch, probe: true }, change))
             }
             refused @ Able::No { .. } => Err(refused),
         }
@@ -218,22 +200,13 @@ impl Breaker {
             return None;
         }
         let change = self.close();
-        *ticket = Ticket {
-            epoch: self.epoch,
-            probe: false,
-        };
+        *ticket = Ticket { epoch: self.epoch, probe: false };
         Some(change)
     }
 
     /// Takes a ticket back with what the call taught. `factor` (1.0 to 1.2, random) is multiplied into the
     /// doubled period of a failed probe, so that replicas do not probe in step.
-    pub fn settle(
-        &mut self,
-        ticket: Ticket,
-        lesson: Lesson,
-        now: Instant,
-        factor: f64,
-    ) -> Option<Change> {
+    pub fn settle(&mut self, ticket: Ticket, lesson: Lesson, now: Instant, factor: f64) -> Option<Change> {
         match lesson {
             Lesson::Neutral => {
                 self.release(ticket);
@@ -301,10 +274,7 @@ impl Breaker {
         let from = self.state();
         self.phase = phase;
         self.epoch += 1;
-        Change {
-            from,
-            to: self.state(),
-        }
+        Change { from, to: self.state() }
     }
 
     fn close(&mut self) -> Change {
@@ -319,17 +289,13 @@ impl Breaker {
         let period = match self.period {
             None => self.settings.open,
             Some(last) => {
-                let grown =
-                    Duration::try_from_secs_f64(last.as_secs_f64() * 2.0 * factor.clamp(1.0, 1.2));
+                let grown = Duration::try_from_secs_f64(last.as_secs_f64() * 2.0 * factor.clamp(1.0, 1.2));
                 grown.map_or(self.ceiling(), |grown| grown.min(self.ceiling()))
             }
         };
         self.period = Some(period);
         self.opens += 1;
-        self.turn(Phase::Open {
-            since: now,
-            until: after(now, period),
-        })
+        self.turn(Phase::Open { since: now, until: after(now, period) })
     }
 
     fn ceiling(&self) -> Duration {
@@ -337,11 +303,7 @@ impl Breaker {
     }
 
     fn count(&mut self, failed: bool) {
-        self.failures = if failed {
-            self.failures.saturating_add(1)
-        } else {
-            0
-        };
+        self.failures = if failed { self.failures.saturating_add(1) } else { 0 };
         if self.settings.rate.is_some() {
             self.recent.push_back(failed);
             self.failed_recently += u32::from(failed);
@@ -360,8 +322,7 @@ impl Breaker {
     }
 
     fn rate(&self) -> Option<f64> {
-        (!self.recent.is_empty())
-            .then(|| f64::from(self.failed_recently) / self.recent.len() as f64)
+        (!self.recent.is_empty()).then(|| f64::from(self.failed_recently) / self.recent.len() as f64)
     }
 
     /// A rate that no failure belongs to never opens, not even with a ratio of 0.

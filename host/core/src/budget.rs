@@ -27,20 +27,9 @@ pub struct Budget {
 impl Budget {
     /// The budget of a request that arrived at `arrival`. The caller's own wish can only shorten it. The
     /// reserve is at most a quarter of what is then in force, so that a short budget still leaves time to try.
-    pub fn new(
-        arrival: Instant,
-        configured: Duration,
-        reserve: Duration,
-        caller: Option<Duration>,
-    ) -> Self {
-        let total = caller
-            .map_or(configured, |wish| wish.min(configured))
-            .min(FAR);
-        Self {
-            arrival,
-            total,
-            reserve: reserve.min(total / 4),
-        }
+    pub fn new(arrival: Instant, configured: Duration, reserve: Duration, caller: Option<Duration>) -> Self {
+        let total = caller.map_or(configured, |wish| wish.min(configured)).min(FAR);
+        Self { arrival, total, reserve: reserve.min(total / 4) }
     }
 
     /// When the request arrived.
@@ -60,8 +49,7 @@ impl Budget {
 
     /// Left until the deadline.
     pub fn left(&self, now: Instant) -> Duration {
-        self.deadline()
-            .saturating_duration_since(now.max(self.arrival))
+        self.deadline().saturating_duration_since(now.max(self.arrival))
     }
 
     /// Whether a switch to a target that needs `needed` (see [`min_budget`]) still makes sense.
@@ -72,10 +60,7 @@ impl Budget {
 
     /// The clock of an attempt that begins now and has `own` for itself.
     pub fn attempt(&self, now: Instant, own: Duration) -> AttemptClock {
-        AttemptClock {
-            own_end: after(now, own),
-            deadline: self.deadline(),
-        }
+        AttemptClock { own_end: after(now, own), deadline: self.deadline() }
     }
 }
 
@@ -128,9 +113,6 @@ pub fn retry_after_seconds(wait: Duration) -> u64 {
 /// The pause before same-target retry number `n` (from 0): `base` × 2ⁿ, at most `max`, times 0.5 to 1.0.
 /// `random` is 0 to 1.
 pub fn pause(n: u32, base: Duration, max: Duration, random: f64) -> Duration {
-    let grown = base
-        .saturating_mul(2_u32.saturating_pow(n))
-        .min(max)
-        .min(FAR);
+    let grown = base.saturating_mul(2_u32.saturating_pow(n)).min(max).min(FAR);
     grown.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
 }

@@ -39,7 +39,10 @@ fn replacement(word: &str) -> Option<&'static str> {
     if KEY_PREFIXES.iter().any(|p| word.len() > p.len() + 7 && word.contains(p)) {
         return Some("[key]");
     }
-    if word.parse::<std::net::IpAddr>().is_ok() || word.parse::<std::net::SocketAddr>().is_ok() || is_host(word) {
+    if word.parse::<std::net::IpAddr>().is_ok()
+        || word.parse::<std::net::SocketAddr>().is_ok()
+        || is_host(word)
+    {
         return Some("[host]");
     }
     None
@@ -50,7 +53,8 @@ fn replacement(word: &str) -> Option<&'static str> {
 fn is_host(word: &str) -> bool {
     let (name, port) = word.split_once(':').map_or((word, None), |(name, port)| (name, Some(port)));
     let labels: Vec<&str> = name.split('.').collect();
-    let dns = |label: &&str| !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let dns =
+        |label: &&str| !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     port.is_none_or(|port| port.parse::<u16>().is_ok())
         && labels.len() >= if port.is_some() { 2 } else { 3 }
         && labels.iter().all(dns)
@@ -67,7 +71,10 @@ mod tests {
             ("maximum context length is 8192 tokens", "maximum context length is 8192 tokens"),
             ("see https://api.example.com/docs?x=1.", "see [url]."),
             ("from api.internal.example (10.0.0.1) at 10.0.0.1:8080", "from [host] ([host]) at [host]"),
-            ("model gpt-4.1 or llama-3.1-8b, param messages.0.content", "model gpt-4.1 or llama-3.1-8b, param messages.0.content"),
+            (
+                "model gpt-4.1 or llama-3.1-8b, param messages.0.content",
+                "model gpt-4.1 or llama-3.1-8b, param messages.0.content",
+            ),
             ("key sk-abcdefghijkl is bad", "key [key] is bad"),
             ("my-secret-key-1 stands here: (my-secret-key-1)", "[key] stands here: ([key])"),
             ("messages[0].content  é", "messages[0].content  é"),

@@ -144,10 +144,7 @@ impl<W> Gate<W> {
         if self.in_flight >= self.limits.max_in_flight {
             return None;
         }
-        let (id, waiter) = self
-            .returning
-            .pop_front()
-            .or_else(|| self.newcomers.pop_front())?;
+        let (id, waiter) = self.returning.pop_front().or_else(|| self.newcomers.pop_front())?;
         self.in_flight += 1;
         self.granted.insert(id);
         Some(waiter)

@@ -57,9 +57,7 @@ impl Latency {
             self.pair = Pair::new(now).map(Box::new);
         }
         if let Some(pair) = &mut self.pair {
-            let ms = u64::try_from(took.as_millis())
-                .unwrap_or(u64::MAX)
-                .clamp(LOWEST_MS, HIGHEST_MS);
+            let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).clamp(LOWEST_MS, HIGHEST_MS);
             pair.older.saturating_record(ms);
             pair.newer.saturating_record(ms);
         }
@@ -95,10 +93,6 @@ impl Pair {
     /// None only if the library refused the constant bounds, which a test would show.
     fn new(now: Instant) -> Option<Self> {
         let empty = || Histogram::new_with_bounds(LOWEST_MS, HIGHEST_MS, DIGITS).ok();
-        Some(Self {
-            older: empty()?,
-            newer: empty()?,
-            rotated: now,
-        })
+        Some(Self { older: empty()?, newer: empty()?, rotated: now })
     }
 }

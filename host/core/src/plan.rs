@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn order_and_first_choice() {
         let s = Some;
-        let cases: &[(&str, &[Standing], &[Option<f64>], &[usize], Option<usize>)] = &[
+        type Case<'a> = (&'a str, &'a [Standing], &'a [Option<f64>], &'a [usize], Option<usize>);
+        let cases: &[Case<'_>] = &[
             ("configured order on a tie", &[Able, Able], &[s(0.5), s(0.5)], &[0, 1], Some(0)),
             ("the head of the plan is the first choice", &[Able, Able], &[s(0.1), s(0.9)], &[1, 0], Some(1)),
             ("an open first target stays the first choice", &[Unable, Able], &[None, s(1.0)], &[1], Some(0)),

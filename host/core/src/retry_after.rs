@@ -15,11 +15,8 @@ mod tests;
 const MAX_QUOTAS: usize = 16;
 
 /// Headers that say it outright, the most exact one first.
-const DIRECT: [(&str, Unit); 3] = [
-    ("retry-after-ms", Unit::Millis),
-    ("x-ms-retry-after-ms", Unit::Millis),
-    ("retry-after", Unit::Any),
-];
+const DIRECT: [(&str, Unit); 3] =
+    [("retry-after-ms", Unit::Millis), ("x-ms-retry-after-ms", Unit::Millis), ("retry-after", Unit::Any)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
@@ -37,50 +34,31 @@ where
     I: Iterator<Item = (&'a str, &'a str)> + Clone,
 {
     let direct = DIRECT.iter().find_map(|(name, unit)| {
-        headers
-            .clone()
-            .filter(|(header, _)| header.eq_ignore_ascii_case(name))
-            .find_map(|(_, value)| match unit {
+        headers.clone().filter(|(header, _)| header.eq_ignore_ascii_case(name)).find_map(|(_, value)| {
+            match unit {
                 Unit::Millis => value::millis(value),
                 Unit::Any => value::wait(value, wall),
-            })
+            }
+        })
     });
-    direct
-        .or_else(|| reset(headers, wall))
-        .map(|wait| wait.min(max))
-        .filter(|wait| !wait.is_zero())
+    direct.or_else(|| reset(headers, wall)).map(|wait| wait.min(max)).filter(|wait| !wait.is_zero())
 }
 
 /// Share of the quota that is left, 0 to 1: that of the scarcest one of which both what remains and the limit
 /// are told.
 pub fn quota_left<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Option<f64> {
-    quotas(headers, None)
-        .iter()
-        .filter_map(Quota::share)
-        .min_by(f64::total_cmp)
+    quotas(headers, None).iter().filter_map(Quota::share).min_by(f64::total_cmp)
 }
 
-fn reset<'a>(
-    headers: impl Iterator<Item = (&'a str, &'a str)>,
-    wall: SystemTime,
-) -> Option<Duration> {
+fn reset<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>, wall: SystemTime) -> Option<Duration> {
     let quotas = quotas(headers, Some(wall));
     let scarcity = |quota: &Quota<'_>| match (quota.remaining, quota.share()) {
         (Some(0.0), _) => 0.0,
         (_, share) => share.unwrap_or(1.0),
     };
-    let timed = || {
-        quotas
-            .iter()
-            .filter_map(|quota| quota.reset.map(|reset| (scarcity(quota), reset)))
-    };
-    let scarcest = timed()
-        .map(|(scarcity, _)| scarcity)
-        .min_by(f64::total_cmp)?;
-    timed()
-        .filter(|(scarcity, _)| *scarcity <= scarcest)
-        .map(|(_, reset)| reset)
-        .max()
+    let timed = || quotas.iter().filter_map(|quota| quota.reset.map(|reset| (scarcity(quota), reset)));
+    let scarcest = timed().map(|(scarcity, _)| scarcity).min_by(f64::total_cmp)?;
+    timed().filter(|(scarcity, _)| *scarcity <= scarcest).map(|(_, reset)| reset).max()
 }
 
 /// One quota, such as requests or tokens, as its headers tell it.
@@ -118,36 +96,22 @@ enum Field {
     Reset,
 }
 
-const FIELDS: [(&str, Field); 3] = [
-    ("limit", Field::Limit),
-    ("remaining", Field::Remaining),
-    ("reset", Field::Reset),
-];
+const FIELDS: [(&str, Field); 3] =
+    [("limit", Field::Limit), ("remaining", Field::Remaining), ("reset", Field::Reset)];
 
 /// The quotas of an answer; resets are read only with a wall clock.
-fn quotas<'a>(
-    headers: impl Iterator<Item = (&'a str, &'a str)>,
-    wall: Option<SystemTime>,
-) -> Vec<Quota<'a>> {
+fn quotas<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>, wall: Option<SystemTime>) -> Vec<Quota<'a>> {
     let mut quotas: Vec<Quota<'a>> = Vec::new();
     for (header, value) in headers {
         let Some((family, name, field)) = part(header) else {
             continue;
         };
-        let known = quotas
-            .iter()
-            .position(|q| q.family == family && q.name.eq_ignore_ascii_case(name));
+        let known = quotas.iter().position(|q| q.family == family && q.name.eq_ignore_ascii_case(name));
         let at = match known {
             Some(at) => at,
             None if quotas.len() >= MAX_QUOTAS => continue,
             None => {
-                quotas.push(Quota {
-                    family,
-                    name,
-                    limit: None,
-                    remaining: None,
-                    reset: None,
-                });
+                quotas.push(Quota { family, name, limit: None, remaining: None, reset: None });
                 quotas.len() - 1
             }
         };
@@ -155,11 +119,7 @@ fn quotas<'a>(
         match field {
             Field::Limit => quota.limit = value::count(value).or(quota.limit),
             Field::Remaining => quota.remaining = value::count(value).or(quota.remaining),
-            Field::Reset => {
-                quota.reset = wall
-                    .and_then(|wall| value::wait(value, wall))
-                    .or(quota.reset)
-            }
+            Field::Reset => quota.reset = wall.and_then(|wall| value::wait(value, wall)).or(quota.reset),
         }
     }
     quotas
@@ -185,10 +145,7 @@ fn leading(rest: &str) -> Option<(Field, &str)> {
 }
 
 fn named(text: &str) -> Option<Field> {
-    FIELDS
-        .iter()
-        .find(|(name, _)| text.eq_ignore_ascii_case(name))
-        .map(|(_, field)| *field)
+    FIELDS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, field)| *field)
 }
 
 fn strip<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {

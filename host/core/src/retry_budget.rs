@@ -32,10 +32,7 @@ pub struct RetryBudget {
 impl RetryBudget {
     /// Nothing has happened yet.
     pub fn new(settings: Settings, now: Instant) -> Self {
-        Self {
-            settings,
-            window: Window::new(settings.window, now),
-        }
+        Self { settings, window: Window::new(settings.window, now) }
     }
 
     /// Takes new settings in place; with another window, counting starts anew.

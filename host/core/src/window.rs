@@ -37,12 +37,7 @@ impl<const N: usize> Window<N> {
     /// An empty window of about `span`.
     pub fn new(span: Duration, now: Instant) -> Self {
         let slot = (span / u32::try_from(N).unwrap_or(u32::MAX)).max(Duration::from_millis(1));
-        Self {
-            origin: now,
-            slot,
-            newest: 0,
-            slots: [Tally::default(); N],
-        }
+        Self { origin: now, slot, newest: 0, slots: [Tally::default(); N] }
     }
 
     /// Adds to the current slot.
@@ -94,13 +89,7 @@ impl SuccessRate {
 
     /// One attempt was answered, or failed.
     pub fn record(&mut self, now: Instant, ok: bool) {
-        self.0.add(
-            now,
-            Tally {
-                all: 1,
-                marked: u32::from(ok),
-            },
-        );
+        self.0.add(now, Tally { all: 1, marked: u32::from(ok) });
     }
 
     /// Attempts of the last minute, the answered ones marked.

@@ -28,12 +28,7 @@ pub fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write) -> io
         Err(errors) => {
             writeln!(out, "{errors}")?;
             let count = errors.findings.len();
-            writeln!(
-                out,
-                "{count} {} in {}",
-                plural(count, "error"),
-                path.display()
-            )?;
+            writeln!(out, "{count} {} in {}", plural(count, "error"), path.display())?;
             Ok(Exit::Usage)
         }
     }
@@ -44,11 +39,7 @@ fn summary(path: &Path, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> 
         writeln!(out, "{}", warning.line_for_warning(path))?;
     }
     let config = &loaded.config;
-    let (routes, targets, upstreams) = (
-        config.routes.len(),
-        config.targets.len(),
-        config.upstreams.len(),
-    );
+    let (routes, targets, upstreams) = (config.routes.len(), config.targets.len(), config.upstreams.len());
     writeln!(
         out,
         "ok: {routes} {}, {targets} {} on {upstreams} {}, plugins in {}",
@@ -60,9 +51,5 @@ fn summary(path: &Path, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> 
 }
 
 fn plural(count: usize, word: &str) -> String {
-    if count == 1 {
-        word.to_owned()
-    } else {
-        format!("{word}s")
-    }
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
 }

@@ -30,12 +30,7 @@ pub(super) struct Cx<'a> {
 
 impl<'a> Cx<'a> {
     pub(super) fn new(dir: &'a Path, env: &'a Environment<'a>, findings: Vec<Finding>) -> Self {
-        Self {
-            dir,
-            env,
-            findings: RefCell::new(findings),
-            warnings: RefCell::default(),
-        }
+        Self { dir, env, findings: RefCell::new(findings), warnings: RefCell::default() }
     }
 
     /// Mistakes and warnings, each sorted by place, each once (an alias is read once for each use).
@@ -50,9 +45,7 @@ impl<'a> Cx<'a> {
     }
 
     fn note(&self, at: Pos, path: &str, text: impl Into<String>) {
-        self.findings
-            .borrow_mut()
-            .push(Finding::new(at, path, text));
+        self.findings.borrow_mut().push(Finding::new(at, path, text));
     }
 
     /// A path of the file, from where it starts; `./` in it is dropped.
@@ -61,12 +54,7 @@ impl<'a> Cx<'a> {
     }
 
     pub(super) fn root(&'a self, node: &'a Node) -> Field<'a> {
-        Field {
-            cx: self,
-            path: String::new(),
-            at: node.at,
-            node: Some(node),
-        }
+        Field { cx: self, path: String::new(), at: node.at, node: Some(node) }
     }
 }
 
@@ -95,18 +83,11 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn warn(&self, text: impl Into<String>) {
-        self.cx
-            .warnings
-            .borrow_mut()
-            .push(Finding::new(self.at, self.shown_path(), text));
+        self.cx.warnings.borrow_mut().push(Finding::new(self.at, self.shown_path(), text));
     }
 
     fn shown_path(&self) -> &str {
-        if self.path.is_empty() {
-            WHOLE_FILE
-        } else {
-            &self.path
-        }
+        if self.path.is_empty() { WHOLE_FILE } else { &self.path }
     }
 
     fn child(&self, segment: &str) -> String {
@@ -125,11 +106,7 @@ impl<'a> Field<'a> {
     pub(super) fn list(&self) -> Option<Vec<Field<'a>>> {
         let node = self.node?;
         let Value::List(items) = &node.value else {
-            let more = if node.is_null() {
-                "; write [] for none"
-            } else {
-                ""
-            };
+            let more = if node.is_null() { "; write [] for none" } else { "" };
             self.error(format!("expected a list, found {}{more}", node.kind()));
             return None;
         };
@@ -158,25 +135,18 @@ impl<'a> Field<'a> {
         // `{ KEY }` is a map too, with an entry without a value: its name may be a secret out of place.
         let shown = |entry: &Entry| {
             let hidden = entry.node.is_null() && !is_word(&entry.key);
-            if hidden {
-                "?".to_owned()
-            } else {
-                segment(&entry.key)
-            }
+            if hidden { "?".to_owned() } else { segment(&entry.key) }
         };
         let entries = map.entries.iter();
-        entries
-            .map(|entry| (entry.key.as_str(), map.field_of(entry, &shown(entry))))
-            .collect()
+        entries.map(|entry| (entry.key.as_str(), map.field_of(entry, &shown(entry)))).collect()
     }
 
     /// The same key with the key's own place, for what concerns the name and not the value.
     pub(super) fn key_error(&self, key_of: &str, text: impl Into<String>) {
         let at = match &self.node.map(|node| &node.value) {
-            Some(Value::Map(entries)) => entries
-                .iter()
-                .find(|entry| entry.key == key_of)
-                .map_or(self.at, |entry| entry.at),
+            Some(Value::Map(entries)) => {
+                entries.iter().find(|entry| entry.key == key_of).map_or(self.at, |entry| entry.at)
+            }
             _ => self.at,
         };
         self.cx.note(at, self.shown_path(), text);
@@ -195,12 +165,8 @@ pub(super) struct Map<'a> {
 
 impl<'a> Map<'a> {
     fn open(field: &Field<'a>) -> Self {
-        let mut map = Self {
-            field: field.clone(),
-            entries: Vec::new(),
-            broken: false,
-            asked: RefCell::default(),
-        };
+        let mut map =
+            Self { field: field.clone(), entries: Vec::new(), broken: false, asked: RefCell::default() };
         match field.node.map(|node| (node, &node.value)) {
             Some((_, Value::Map(entries))) => map.collect(entries),
             Some((node, _)) if !node.is_null() || field.path.is_empty() => {
@@ -246,12 +212,7 @@ impl<'a> Map<'a> {
         self.asked.borrow_mut().push(key);
         match self.entries.iter().find(|entry| entry.key == key) {
             Some(entry) => self.field_of(entry, key),
-            None => Field {
-                cx: self.field.cx,
-                path: self.field.child(key),
-                at: self.field.at,
-                node: None,
-            },
+            None => Field { cx: self.field.cx, path: self.field.child(key), at: self.field.at, node: None },
         }
     }
 
@@ -271,22 +232,14 @@ impl<'a> Map<'a> {
 
     fn refuse_unknown(&self) {
         let asked = self.asked.borrow();
-        for entry in self
-            .entries
-            .iter()
-            .filter(|entry| !asked.contains(&entry.key.as_str()))
-        {
+        for entry in self.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
             let hint = suggest::hint(&entry.key, asked.iter().copied());
             let shown = if is_word(&entry.key) || !hint.is_empty() {
                 format!(" {:?}", entry.key)
             } else {
                 String::new()
             };
-            self.field.cx.note(
-                entry.at,
-                self.field.shown_path(),
-                format!("unknown key{shown}{hint}"),
-            );
+            self.field.cx.note(entry.at, self.field.shown_path(), format!("unknown key{shown}{hint}"));
         }
     }
 }

@@ -32,12 +32,7 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn new(at: Pos, path: impl Into<String>, text: impl Into<String>) -> Self {
-        Self {
-            line: at.line,
-            column: at.column,
-            path: path.into(),
-            text: text.into(),
-        }
+        Self { line: at.line, column: at.column, path: path.into(), text: text.into() }
     }
 
     pub(super) fn of_file(text: impl Into<String>) -> Self {
@@ -47,27 +42,13 @@ impl Finding {
     /// The line that people read: `FILE:LINE:COL: key.path: text`.
     #[must_use]
     pub fn line_for(&self, file: &Path) -> String {
-        format!(
-            "{}:{}:{}: {}: {}",
-            file.display(),
-            self.line,
-            self.column,
-            self.path,
-            self.text
-        )
+        format!("{}:{}:{}: {}: {}", file.display(), self.line, self.column, self.path, self.text)
     }
 
     /// The same for one that stops nothing: `FILE:LINE:COL: key.path: warning: text`.
     #[must_use]
     pub fn line_for_warning(&self, file: &Path) -> String {
-        format!(
-            "{}:{}:{}: {}: warning: {}",
-            file.display(),
-            self.line,
-            self.column,
-            self.path,
-            self.text
-        )
+        format!("{}:{}:{}: {}: warning: {}", file.display(), self.line, self.column, self.path, self.text)
     }
 }
 
@@ -107,11 +88,7 @@ pub struct ConfigErrors {
 
 impl ConfigErrors {
     pub(super) fn new(file: &Path, kind: ErrorClass, findings: Vec<Finding>) -> Self {
-        Self {
-            file: file.to_owned(),
-            kind,
-            findings,
-        }
+        Self { file: file.to_owned(), kind, findings }
     }
 
     pub(super) fn one(file: &Path, kind: ErrorClass, finding: Finding) -> Self {

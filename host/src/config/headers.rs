@@ -20,22 +20,11 @@ const FRAMING: &[&str] = &[
     "upgrade",
 ];
 /// Of a caller, towards us: never an upstream's or a plugin's to see.
-const CALLERS_OWN: &[&str] = &[
-    "api-key",
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "x-api-key",
-    "x-goog-api-key",
-];
+const CALLERS_OWN: &[&str] =
+    &["api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"];
 /// Of an upstream, towards us: never a caller's to see; or describe bytes that the host frames anew.
-const UPSTREAMS_OWN: &[&str] = &[
-    "content-encoding",
-    "proxy-authenticate",
-    "set-cookie",
-    "www-authenticate",
-    "x-request-id",
-];
+const UPSTREAMS_OWN: &[&str] =
+    &["content-encoding", "proxy-authenticate", "set-cookie", "www-authenticate", "x-request-id"];
 
 /// What a header name in the file is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,9 +54,7 @@ pub(super) fn refused(name: &HeaderName, purpose: Use) -> Option<&'static str> {
         Use::Forward if name == "accept-encoding" => {
             Some("is the gateway's to send: it asks for plain answers")
         }
-        Use::Return if UPSTREAMS_OWN.contains(&name) => {
-            Some("is between the upstream and the gateway")
-        }
+        Use::Return if UPSTREAMS_OWN.contains(&name) => Some("is between the upstream and the gateway"),
         Use::Return if name.starts_with("x-sluice-") => Some("is the gateway's own"),
         Use::Fixed if matches!(name, "accept-encoding" | "content-type" | "x-request-id") => {
             Some("is the gateway's to send")
@@ -82,13 +69,7 @@ fn is_answers_own(name: &str) -> bool {
         || name.starts_with("access-control-")
         || matches!(
             name,
-            "cache-control"
-                | "content-type"
-                | "date"
-                | "retry-after"
-                | "server"
-                | "vary"
-                | "x-should-retry"
+            "cache-control" | "content-type" | "date" | "retry-after" | "server" | "vary" | "x-should-retry"
         )
 }
 
@@ -114,9 +95,7 @@ impl Field<'_> {
         let mut names = Vec::new();
         for item in self.list().unwrap_or_default() {
             match item.header_name(purpose) {
-                Some(name) if names.contains(&name) => {
-                    item.error("the header is in the list already")
-                }
+                Some(name) if names.contains(&name) => item.error("the header is in the list already"),
                 Some(name) => names.push(name),
                 None => {}
             }

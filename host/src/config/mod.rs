@@ -63,14 +63,9 @@ pub fn load_with(path: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErr
 /// Every mistake of the text.
 pub fn parse(text: &str, file: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErrors> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
-        return Err(ConfigErrors::one(
-            file,
-            ErrorClass::Read,
-            Finding::of_file("is empty"),
-        ));
+        return Err(ConfigErrors::one(file, ErrorClass::Read, Finding::of_file("is empty")));
     }
-    let tree = tree::parse(text)
-        .map_err(|finding| ConfigErrors::one(file, ErrorClass::Syntax, finding))?;
+    let tree = tree::parse(text).map_err(|finding| ConfigErrors::one(file, ErrorClass::Syntax, finding))?;
     let dir = file.parent().unwrap_or(Path::new(""));
     let cx = field::Cx::new(dir, env, tree.findings);
     let config = top::read(&cx, file, &tree.root);

@@ -19,10 +19,7 @@ impl Field<'_> {
             return None;
         }
         let key = self.resolve(reference)?;
-        Some(Credential {
-            key,
-            reference: reference.to_owned(),
-        })
+        Some(Credential { key, reference: reference.to_owned() })
     }
 
     /// The value of a fixed header: text, or a secret by reference.
@@ -53,9 +50,8 @@ impl Field<'_> {
                 return None;
             }
         };
-        let value = value.strip_suffix('\n').map_or(value.as_str(), |line| {
-            line.strip_suffix('\r').unwrap_or(line)
-        });
+        let value =
+            value.strip_suffix('\n').map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
         if let Some(flaw) = flaw(value) {
             self.error(format!("the secret of {} {flaw}", reference.escape_debug()));
             return None;
@@ -80,8 +76,8 @@ impl Field<'_> {
             return Err("expected a path after \"file:\"".to_owned());
         }
         let shown = path.escape_debug();
-        let bytes = read_bounded(&self.cx.at(path), MAX_SECRET)
-            .map_err(|text| format!("file {shown} {text}"))?;
+        let bytes =
+            read_bounded(&self.cx.at(path), MAX_SECRET).map_err(|text| format!("file {shown} {text}"))?;
         String::from_utf8(bytes).map_err(|_| format!("the secret of file:{shown} is not text"))
     }
 }

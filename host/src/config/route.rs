@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checked::{
-    Capability, CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget, Target,
-};
+use super::checked::{Capability, CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget, Target};
 use super::field::{Field, Map, SOME};
 use super::upstream::Account;
 use super::{later, suggest, top};
@@ -108,10 +106,7 @@ impl RetrySettings {
             rate_limit: self.rate_limit.unwrap_or(1),
             max_wait: self.max_wait.unwrap_or(Duration::from_secs(5)),
             backoff,
-            backoff_max: self
-                .backoff_max
-                .unwrap_or(Duration::from_secs(2))
-                .max(backoff),
+            backoff_max: self.backoff_max.unwrap_or(Duration::from_secs(2)).max(backoff),
         }
     }
 }
@@ -168,11 +163,7 @@ pub(super) fn read_all(
     let mut registry = Registry::default();
     let mut routes = BTreeMap::new();
     let entries = field.named();
-    if entries.is_empty()
-        && field
-            .node()
-            .is_some_and(|node| matches!(node.kind(), "a map" | "nothing"))
-    {
+    if entries.is_empty() && field.node().is_some_and(|node| matches!(node.kind(), "a map" | "nothing")) {
         field.error("expected at least one route");
     }
     for (name, entry) in entries {
@@ -183,10 +174,7 @@ pub(super) fn read_all(
         let route = entry.map(|m| read(m, Arc::clone(&name), defaults, accounts, &mut registry));
         routes.insert(name, Arc::new(route));
     }
-    Routes {
-        routes,
-        targets: registry.targets,
-    }
+    Routes { routes, targets: registry.targets }
 }
 
 fn read(
@@ -208,9 +196,7 @@ fn read(
         min_budget: settings.min_budget(None),
         idle: settings.idle.unwrap_or(Some(Duration::from_secs(60))),
         stream_max: None,
-        client_write: settings
-            .client_write
-            .unwrap_or(Some(Duration::from_secs(30))),
+        client_write: settings.client_write.unwrap_or(Some(Duration::from_secs(30))),
         keep_alive: None,
         commit: CommitRule::FirstContent,
         max_switches: settings.max_switches.unwrap_or(1),
@@ -241,14 +227,9 @@ fn targets(
                 reference.error("this route names the target already");
             }
             let (index, target) = registry.of(account, name, model)?;
-            let attempt = own
-                .attempt
-                .or(settings.attempt)
-                .unwrap_or(Duration::from_secs(60));
-            let first_content = own
-                .first_content
-                .or(settings.first_content)
-                .unwrap_or(Duration::from_secs(30));
+            let attempt = own.attempt.or(settings.attempt).unwrap_or(Duration::from_secs(60));
+            let first_content =
+                own.first_content.or(settings.first_content).unwrap_or(Duration::from_secs(30));
             Some(RouteTarget {
                 index,
                 target,
@@ -301,16 +282,12 @@ fn look_up<'a, 'f>(
     };
     let Some(account) = accounts.get(name) else {
         let hint = suggest::hint(name, accounts.keys().map(AsRef::as_ref));
-        field.error(format!(
-            "there is no upstream of the name before the \"/\"{hint}"
-        ));
+        field.error(format!("there is no upstream of the name before the \"/\"{hint}"));
         return None;
     };
     if !account.models.contains_key(model) {
         let hint = suggest::hint(model, account.models.keys().map(AsRef::as_ref));
-        field.error(format!(
-            "upstream {name} has no model of the name behind the \"/\"{hint}"
-        ));
+        field.error(format!("upstream {name} has no model of the name behind the \"/\"{hint}"));
         return None;
     }
     Some((account, name, model))
@@ -319,26 +296,19 @@ fn look_up<'a, 'f>(
 /// A switch from a target that keeps tool calls or JSON output to one that says it does not would change
 /// what the caller gets. Targets that say nothing are given the benefit of the doubt.
 fn warn_of_mixed_protocols(field: &Field<'_>, targets: &[RouteTarget]) {
-    for (capability, what) in [
-        (Capability::Json, "JSON output"),
-        (Capability::Tools, "tool calls"),
-    ] {
+    for (capability, what) in [(Capability::Json, "JSON output"), (Capability::Tools, "tool calls")] {
         let without = |with: bool| {
             let says = |t: &&RouteTarget| {
-                t.target
-                    .facts
-                    .supports
-                    .as_ref()
-                    .is_some_and(|s| s.contains(&capability) == with)
+                t.target.facts.supports.as_ref().is_some_and(|s| s.contains(&capability) == with)
             };
             targets.iter().find(says)
         };
         if let (Some(with), Some(without)) = (without(true), without(false)) {
-            let (with, without) = (
-                with.target.key.escape_debug(),
-                without.target.key.escape_debug(),
-            );
-            field.warn(format!("the targets do not keep the same output protocol: {with} has {what} ({}), {without} has not", capability.as_str()));
+            let (with, without) = (with.target.key.escape_debug(), without.target.key.escape_debug());
+            field.warn(format!(
+                "the targets do not keep the same output protocol: {with} has {what} ({}), {without} has not",
+                capability.as_str()
+            ));
         }
     }
 }

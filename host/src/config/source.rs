@@ -14,9 +14,7 @@ pub(super) fn read(path: &Path) -> Result<String, ConfigErrors> {
     let refuse = |finding| ConfigErrors::one(path, ErrorClass::Read, finding);
     let bytes = read_bounded(path, MAX_FILE).map_err(|text| refuse(Finding::of_file(text)))?;
     String::from_utf8(bytes).map_err(|error| {
-        let at = end_of(&String::from_utf8_lossy(
-            &error.as_bytes()[..error.utf8_error().valid_up_to()],
-        ));
+        let at = end_of(&String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]));
         refuse(Finding::new(at, WHOLE_FILE, "is not UTF-8 from here on"))
     })
 }
@@ -38,13 +36,7 @@ pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
 
 /// The place behind the last character of `text`, counting lines as YAML does.
 fn end_of(text: &str) -> Pos {
-    let text = text
-        .trim_start_matches('\u{feff}')
-        .replace("\r\n", "\n")
-        .replace('\r', "\n");
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
     let last = text.rsplit('\n').next().unwrap_or_default();
-    Pos {
-        line: text.matches('\n').count() + 1,
-        column: last.chars().count() + 1,
-    }
+    Pos { line: text.matches('\n').count() + 1, column: last.chars().count() + 1 }
 }

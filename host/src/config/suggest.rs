@@ -12,11 +12,7 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         let allowed = (word.len().max(other.len()) / 3).clamp(1, 3);
         (distance <= allowed && distance < other.len()).then_some((distance, candidate))
     };
-    known
-        .into_iter()
-        .filter_map(near)
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
+    known.into_iter().filter_map(near).min_by_key(|&(distance, _)| distance).map(|(_, candidate)| candidate)
 }
 
 /// `; did you mean "…"?`, or nothing.
@@ -26,17 +22,8 @@ pub(super) fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> 
 
 /// Case and the choice between `-` and `_` are not what people get wrong by a letter.
 fn folded(word: &str) -> Option<Vec<char>> {
-    let folded: Vec<char> = word
-        .chars()
-        .take(LONGEST + 1)
-        .map(|c| {
-            if c == '-' {
-                '_'
-            } else {
-                c.to_ascii_lowercase()
-            }
-        })
-        .collect();
+    let folded: Vec<char> =
+        word.chars().take(LONGEST + 1).map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect();
     (folded.len() <= LONGEST).then_some(folded)
 }
 
@@ -64,14 +51,7 @@ mod tests {
 
     #[test]
     fn a_slip_finds_its_word_and_a_stranger_finds_none() {
-        let known = [
-            "budget",
-            "base_url",
-            "queue",
-            "queue_wait",
-            "idle",
-            "max_in_flight",
-        ];
+        let known = ["budget", "base_url", "queue", "queue_wait", "idle", "max_in_flight"];
         for (word, expected) in [
             ("budgte", Some("budget")),
             ("base-url", Some("base_url")),

@@ -1,9 +1,6 @@
 //! What a right file comes to: merging, lookups, secrets, the environment. What is said about wrong ones is
 //! in the golden files of `tests/config`.
-#![allow(
-    clippy::indexing_slicing,
-    reason = "a test that looks for what is not there should stop"
-)]
+#![allow(clippy::indexing_slicing, reason = "a test that looks for what is not there should stop")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +15,8 @@ const fn ms(n: u64) -> Duration {
 }
 
 fn load(text: &str, env: &[(&str, &str)]) -> Loaded {
-    let env = |name: &str| {
-        env.iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| (*value).to_owned())
-    };
-    parse(text, Path::new("/etc/sluice/sluice.yaml"), &env)
-        .unwrap_or_else(|errors| unreachable!("{errors}"))
+    let env = |name: &str| env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    parse(text, Path::new("/etc/sluice/sluice.yaml"), &env).unwrap_or_else(|errors| unreachable!("{errors}"))
 }
 
 fn with_routes(routes: &str) -> Config {
@@ -41,29 +33,12 @@ fn a_route_falls_back_to_the_defaults_key_by_key_and_a_target_to_its_route() {
          own: { budget: 8s, idle: 7s, min_budget: 1s, retry: { rate_limit: 0 }, targets: [ a/m, { target: b/m, min_budget: p95 } ] }\n",
     );
     let (plain, own) = (&config.routes["plain"], &config.routes["own"]);
-    assert_eq!(
-        (plain.budget, plain.idle, plain.max_switches),
-        (ms(9000), None, 3)
-    );
-    assert_eq!(
-        (own.budget, own.idle, own.max_switches),
-        (ms(8000), Some(ms(7000)), 3)
-    );
-    let retry = Retry {
-        upstream: 2,
-        rate_limit: 1,
-        max_wait: ms(5000),
-        backoff: ms(1000),
-        backoff_max: ms(2000),
-    };
+    assert_eq!((plain.budget, plain.idle, plain.max_switches), (ms(9000), None, 3));
+    assert_eq!((own.budget, own.idle, own.max_switches), (ms(8000), Some(ms(7000)), 3));
+    let retry =
+        Retry { upstream: 2, rate_limit: 1, max_wait: ms(5000), backoff: ms(1000), backoff_max: ms(2000) };
     assert_eq!(plain.retry, retry);
-    assert_eq!(
-        own.retry,
-        Retry {
-            rate_limit: 0,
-            ..retry
-        }
-    );
+    assert_eq!(own.retry, Retry { rate_limit: 0, ..retry });
     let p95 = MinBudget::P95 { floor: ms(450) };
     assert_eq!((plain.min_budget, plain.targets[0].min_budget), (p95, p95));
     assert_eq!(own.targets[0].min_budget, MinBudget::Fixed(ms(1000)));
@@ -80,9 +55,7 @@ fn first_content_is_never_more_than_the_attempt() {
     );
     let limits = |route: &str| -> Vec<(u64, u64)> {
         let targets = config.routes[route].targets.iter();
-        targets
-            .map(|target| (target.attempt.as_secs(), target.first_content.as_secs()))
-            .collect()
+        targets.map(|target| (target.attempt.as_secs(), target.first_content.as_secs())).collect()
     };
     assert_eq!(limits("plain"), [(60, 30)]);
     assert_eq!(limits("short"), [(5, 5), (40, 30), (5, 3)]);
@@ -94,17 +67,10 @@ fn a_target_is_one_however_many_routes_name_it() {
     let config = with_routes(
         "routes:\n  r: { targets: [ b/m, a/org/big ] }\n  s: { targets: [ { target: a/org/big, weight: 2 }, a/n ] }\n",
     );
-    let keys: Vec<&str> = config
-        .targets
-        .iter()
-        .map(|target| target.key.as_ref())
-        .collect();
+    let keys: Vec<&str> = config.targets.iter().map(|target| target.key.as_ref()).collect();
     assert_eq!(keys, ["b/m", "a/org/big", "a/n"]);
     assert_eq!(&*config.targets[1].model, "org/big");
-    let (r, s) = (
-        &config.routes["r"].targets[1],
-        &config.routes["s"].targets[0],
-    );
+    let (r, s) = (&config.routes["r"].targets[1], &config.routes["s"].targets[0]);
     assert_eq!((r.index, s.index), (1, 1));
     assert!(Arc::ptr_eq(&r.target, &s.target) && Arc::ptr_eq(&r.target, &config.targets[1]));
     assert_eq!((r.weight, s.weight), (1.0, 2.0));
@@ -124,44 +90,21 @@ upstreams:
 routes: { r: { targets: [ a/m, a/n, b/m ] } }
 ";
     let config = load(text, &[]).config;
-    let gate = |queue, max_in_flight| Gate {
-        max_in_flight,
-        queue,
-        queue_wait: ms(1000),
-    };
+    let gate = |queue, max_in_flight| Gate { max_in_flight, queue, queue_wait: ms(1000) };
     assert_eq!(
-        (
-            config.gates,
-            config.upstreams["a"].gate,
-            config.upstreams["b"].gate
-        ),
+        (config.gates, config.upstreams["a"].gate, config.upstreams["b"].gate),
         (gate(3, 7), gate(3, 256), gate(0, 1))
     );
     let facts = |i: usize| &config.targets[i].facts;
-    let attributes = |i: usize| -> Vec<String> {
-        facts(i)
-            .attributes
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect()
-    };
-    assert_eq!(
-        (facts(0).region.as_deref(), facts(1).region.as_deref()),
-        (Some("eu"), Some("us"))
-    );
+    let attributes =
+        |i: usize| -> Vec<String> { facts(i).attributes.iter().map(|(k, v)| format!("{k}={v}")).collect() };
+    assert_eq!((facts(0).region.as_deref(), facts(1).region.as_deref()), (Some("eu"), Some("us")));
     assert_eq!(
         (attributes(0), attributes(1)),
-        (
-            vec!["family=any".into(), "tier=gold".into()],
-            vec!["family=gpt".into(), "tier=gold".into()]
-        )
+        (vec!["family=any".into(), "tier=gold".into()], vec!["family=gpt".into(), "tier=gold".into()])
     );
     assert_eq!(
-        (
-            facts(0).supports.as_ref(),
-            facts(2).supports.as_deref(),
-            facts(2).context
-        ),
+        (facts(0).supports.as_ref(), facts(2).supports.as_deref(), facts(2).context),
         (None, Some(&[][..]), Some(5))
     );
 }
@@ -179,17 +122,11 @@ routes: { r: { targets: [ a/m ] } }
 ";
     let config = load(text, &[("ONE", "hush-1\n"), ("TWO", "hush-2\r\n")]).config;
     let upstream = &config.upstreams["a"];
-    let keys: Vec<(&str, &str)> = upstream
-        .credentials
-        .iter()
-        .map(|c| (c.reference.as_str(), c.key.expose_secret()))
-        .collect();
+    let keys: Vec<(&str, &str)> =
+        upstream.credentials.iter().map(|c| (c.reference.as_str(), c.key.expose_secret())).collect();
     assert_eq!(keys, [("env:ONE", "hush-1"), ("env:TWO", "hush-2")]);
-    let headers: Vec<(&str, &str)> = upstream
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.expose_secret()))
-        .collect();
+    let headers: Vec<(&str, &str)> =
+        upstream.headers.iter().map(|(name, value)| (name.as_str(), value.expose_secret())).collect();
     assert_eq!(headers, [("x-team", "a, b"), ("x-key", "hush-1")]);
     assert!(!format!("{config:?}").contains("hush"));
 }
@@ -213,10 +150,7 @@ fn the_environment_overrides_the_level_in_the_order_of_the_reference() {
         (&[][..], "warn,sluice=debug"),
         (&[("RUST_LOG", "error")], "error"),
         (&[("RUST_LOG", "error"), ("SLUICE_LOG", "trace")], "trace"),
-        (
-            &[("SLUICE_LOG", ""), ("RUST_LOG", "hyper=info")],
-            "hyper=info",
-        ),
+        (&[("SLUICE_LOG", ""), ("RUST_LOG", "hyper=info")], "hyper=info"),
         (&[("SLUICE_LOG", "")], "warn,sluice=debug"),
     ] {
         assert_eq!(load(text, env).config.log.level, level, "{env:?}");
@@ -226,26 +160,17 @@ fn the_environment_overrides_the_level_in_the_order_of_the_reference() {
 #[test]
 fn tag_names_may_change_places_and_be_switched_off() {
     let names = |names: &str| {
-        with_routes(&format!(
-            "tags: {{ names: {names} }}\nroutes: {{ r: {{ targets: [ a/m ] }} }}\n"
-        ))
-        .tags
-        .names
+        with_routes(&format!("tags: {{ names: {names} }}\nroutes: {{ r: {{ targets: [ a/m ] }} }}\n"))
+            .tags
+            .names
     };
-    let swapped = names(
-        "{ model: x-sluice-route, route: X-Sluice-Model, policy: off, attempts: x-sluice-attempts }",
-    );
-    let shown: Vec<(&str, Option<&str>)> = swapped
-        .iter()
-        .map(|(short, name)| (short.as_str(), name.as_deref()))
-        .collect();
+    let swapped =
+        names("{ model: x-sluice-route, route: X-Sluice-Model, policy: off, attempts: x-sluice-attempts }");
+    let shown: Vec<(&str, Option<&str>)> =
+        swapped.iter().map(|(short, name)| (short.as_str(), name.as_deref())).collect();
     assert_eq!(
         shown,
-        [
-            ("model", Some("x-sluice-route")),
-            ("policy", None),
-            ("route", Some("x-sluice-model"))
-        ]
+        [("model", Some("x-sluice-route")), ("policy", None), ("route", Some("x-sluice-model"))]
     );
     assert!(names("{}").is_empty());
 }
@@ -253,20 +178,10 @@ fn tag_names_may_change_places_and_be_switched_off() {
 #[test]
 fn a_switched_off_or_narrowed_breaker_rule_is_what_it_says() {
     let breaker = |breaker: &str| {
-        with_routes(&format!(
-            "breaker: {breaker}\nroutes: {{ r: {{ targets: [ a/m ] }} }}\n"
-        ))
-        .breaker
+        with_routes(&format!("breaker: {breaker}\nroutes: {{ r: {{ targets: [ a/m ] }} }}\n")).breaker
     };
     assert_eq!(breaker("{ rate: { enabled: false } }").rate, None);
-    assert_eq!(
-        breaker("{ rate: { window: 5 } }").rate,
-        Some(BreakerRate {
-            window: 5,
-            min: 5,
-            ratio: 0.5
-        })
-    );
+    assert_eq!(breaker("{ rate: { window: 5 } }").rate, Some(BreakerRate { window: 5, min: 5, ratio: 0.5 }));
     let long = breaker("{ open: 10m }");
     assert_eq!((long.open, long.open_max), (ms(600_000), ms(600_000)));
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 use super::checked::{
-    Breaker, BreakerRate, Config, Cooldown, Drain, Gate, Limits, Log, LogFormat, Plugins,
-    Readiness, RetryBudget, Tags,
+    Breaker, BreakerRate, Config, Cooldown, Drain, Gate, Limits, Log, LogFormat, Plugins, Readiness,
+    RetryBudget, Tags,
 };
 use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
@@ -34,18 +34,13 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
     let gates = m.get("gates").map(|m| Gate {
         max_in_flight: m.get("max_in_flight").count(1..=1_000_000).unwrap_or(1024),
         queue: m.get("queue").count(0..=1_000_000).unwrap_or(256),
-        queue_wait: m
-            .get("queue_wait")
-            .duration(Duration::ZERO)
-            .unwrap_or(secs(5)),
+        queue_wait: m.get("queue_wait").duration(Duration::ZERO).unwrap_or(secs(5)),
     });
     let accounts = upstream::read_all(&m.require("upstreams"), gates);
     let defaults = m.get("defaults").map(route::Settings::read);
     let routes = route::read_all(&m.require("routes"), &defaults, &accounts);
-    let upstreams = accounts
-        .into_iter()
-        .filter_map(|(name, account)| Some((name, account.upstream?)))
-        .collect();
+    let upstreams =
+        accounts.into_iter().filter_map(|(name, account)| Some((name, account.upstream?))).collect();
     let config = Config {
         file: Some(file.to_owned()),
         listen: m.get("listen").address().unwrap_or(loopback(8080)),
@@ -54,10 +49,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         targets: routes.targets,
         routes: routes.routes,
         plugins: plugins(&m.get("plugins")),
-        state_dir: m
-            .get("state_dir")
-            .path()
-            .unwrap_or_else(|| m.whole().cx.at("sluice-state")),
+        state_dir: m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state")),
         breaker: breaker(&m.get("breaker")),
         gates,
         retry_budget: m.get("retry_budget").map(|m| RetryBudget {
@@ -72,10 +64,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         }),
         readiness: m
             .get("readiness")
-            .choice(&[
-                ("targets", Readiness::Targets),
-                ("process", Readiness::Process),
-            ])
+            .choice(&[("targets", Readiness::Targets), ("process", Readiness::Process)])
             .unwrap_or(Readiness::Targets),
         account_usage: false,
         forward_headers: m.get("forward_headers").header_names(Use::Forward),
@@ -92,38 +81,21 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
 
 fn plugins(field: &Field<'_>) -> Plugins {
     field.map(|m| Plugins {
-        dir: m
-            .get("dir")
-            .path()
-            .unwrap_or_else(|| field.cx.at("plugins.d")),
+        dir: m.get("dir").path().unwrap_or_else(|| field.cx.at("plugins.d")),
         headers: m.get("headers").header_names(Use::Plugins),
-        deadline: m
-            .get("deadline")
-            .duration(SOME)
-            .unwrap_or(Duration::from_millis(10)),
+        deadline: m.get("deadline").duration(SOME).unwrap_or(Duration::from_millis(10)),
         memory: m.get("memory").size(64 * KIB..=4 * GIB).unwrap_or(16 * MIB),
-        concurrency: m
-            .get("concurrency")
-            .count(1..=10_000)
-            .unwrap_or_else(twice_the_cores),
-        settle: m
-            .get("settle")
-            .duration(Duration::ZERO)
-            .unwrap_or(Duration::from_millis(200)),
+        concurrency: m.get("concurrency").count(1..=10_000).unwrap_or_else(twice_the_cores),
+        settle: m.get("settle").duration(Duration::ZERO).unwrap_or(Duration::from_millis(200)),
         rescan: m.get("rescan").duration(SOME).unwrap_or(secs(5)),
-        probation: m
-            .get("probation")
-            .duration(Duration::ZERO)
-            .unwrap_or(secs(300)),
+        probation: m.get("probation").duration(Duration::ZERO).unwrap_or(secs(300)),
         max_file: m.get("max_file").size(KIB..=GIB).unwrap_or(64 * MIB),
     })
 }
 
 fn twice_the_cores() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    u32::try_from(cores.saturating_mul(2))
-        .unwrap_or(10_000)
-        .min(10_000)
+    u32::try_from(cores.saturating_mul(2)).unwrap_or(10_000).min(10_000)
 }
 
 fn breaker(field: &Field<'_>) -> Breaker {
@@ -142,10 +114,7 @@ fn breaker(field: &Field<'_>) -> Breaker {
             // A long first period alone raises the cap that nobody set.
             open_max: open_max.unwrap_or(secs(300)).max(open),
             cooldown: m.get("cooldown").map(|m| Cooldown {
-                rate_limit: m
-                    .get("rate_limit")
-                    .duration(Duration::ZERO)
-                    .unwrap_or(secs(5)),
+                rate_limit: m.get("rate_limit").duration(Duration::ZERO).unwrap_or(secs(5)),
                 model: m.get("model").duration(Duration::ZERO).unwrap_or(secs(30)),
                 quota: m.get("quota").duration(Duration::ZERO).unwrap_or(secs(600)),
                 auth: m.get("auth").duration(Duration::ZERO).unwrap_or(secs(60)),
@@ -161,20 +130,14 @@ fn breaker_rate(m: &Map<'_>) -> Option<BreakerRate> {
     let least = m.get("min");
     let min = least.count(1..=10_000);
     if min.is_some_and(|min| min > window) {
-        least.error(format!(
-            "must not be more than \"window\" ({window}), or the rule never holds"
-        ));
+        least.error(format!("must not be more than \"window\" ({window}), or the rule never holds"));
     }
     let share = m.get("ratio");
     let ratio = share.decimal(0.0..=1.0);
     if ratio == Some(0.0) {
         share.error("must be more than 0; \"enabled: false\" switches the rule off");
     }
-    let rule = BreakerRate {
-        window,
-        min: min.unwrap_or(10).min(window),
-        ratio: ratio.unwrap_or(0.5),
-    };
+    let rule = BreakerRate { window, min: min.unwrap_or(10).min(window), ratio: ratio.unwrap_or(0.5) };
     enabled.then_some(rule)
 }
 
@@ -221,18 +184,13 @@ fn tag_names(m: &Map<'_>) -> BTreeMap<String, Option<String>> {
         let field = m.get(short);
         let name = match field.maybe_text() {
             Some("off") => Some(None),
-            _ => field
-                .header_name(Use::Tag)
-                .map(|name| Some(name.as_str().to_owned())),
+            _ => field.header_name(Use::Tag).map(|name| Some(name.as_str().to_owned())),
         };
         (short, field, name, default)
     };
     let tags: Vec<_> = TAG_NAMES.iter().map(read).collect();
-    let mut taken: Vec<&str> = tags
-        .iter()
-        .filter(|(.., name, _)| name.is_none())
-        .map(|&(.., default)| default)
-        .collect();
+    let mut taken: Vec<&str> =
+        tags.iter().filter(|(.., name, _)| name.is_none()).map(|&(.., default)| default).collect();
     let mut names = BTreeMap::new();
     for (short, field, name, default) in &tags {
         match name {
@@ -257,24 +215,18 @@ fn tag_names(m: &Map<'_>) -> BTreeMap<String, Option<String>> {
 fn log(field: &Field<'_>) -> Log {
     field.map(|m| {
         let level = m.get("level");
-        let own = level
-            .text("a level, or a filter such as info,sluice=debug")
-            .unwrap_or("info");
+        let own = level.text("a level, or a filter such as info,sluice=debug").unwrap_or("info");
         if let Err(text) = filter(own, true) {
             level.error(text);
         }
         let variables = ["SLUICE_LOG", "RUST_LOG"];
-        let from = variables.into_iter().find_map(|name| {
-            (field.cx.env)(name)
-                .filter(|v| !v.is_empty())
-                .map(|v| (name, v))
-        });
+        let from = variables
+            .into_iter()
+            .find_map(|name| (field.cx.env)(name).filter(|v| !v.is_empty()).map(|v| (name, v)));
         if let Some((name, value)) = &from
             && filter(value, false).is_err()
         {
-            level.error(format!(
-                "environment variable {name}, which overrides it, holds no valid filter"
-            ));
+            level.error(format!("environment variable {name}, which overrides it, holds no valid filter"));
         }
         Log {
             level: from.map_or_else(|| own.to_owned(), |(_, value)| value),
@@ -316,9 +268,7 @@ impl Field<'_> {
     fn address(&self) -> Option<SocketAddr> {
         let what = "an address and a port, such as 127.0.0.1:8080 or [::1]:8080";
         let text = self.text(what)?;
-        let spelled = text
-            .strip_prefix("localhost:")
-            .map(|port| format!("127.0.0.1:{port}"));
+        let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
         let address = spelled.as_deref().unwrap_or(text).parse().ok();
         if address.is_none() {
             self.error(format!("expected {what}"));
@@ -338,9 +288,7 @@ fn check_listeners(m: &Map<'_>, config: &Config) {
         listen.error("listens beyond this machine without callers' keys: anyone who reaches it could spend yours; \"allow_anonymous: true\" permits it");
     }
     if !config.admin.ip().is_loopback() {
-        admin.warn(
-            "the admin pages can be reached from beyond this machine, and ask nobody for a key",
-        );
+        admin.warn("the admin pages can be reached from beyond this machine, and ask nobody for a key");
     }
 }
 
@@ -348,32 +296,20 @@ fn check_listeners(m: &Map<'_>, config: &Config) {
 fn check_key_headers(m: &Map<'_>, config: &Config) {
     for item in m.get("forward_headers").list().unwrap_or_default() {
         let is = |name: &http::HeaderName| {
-            item.maybe_text()
-                .is_some_and(|text| name.as_str().eq_ignore_ascii_case(text))
+            item.maybe_text().is_some_and(|text| name.as_str().eq_ignore_ascii_case(text))
         };
         if !config.forward_headers.iter().any(is) {
             continue;
         }
-        if let Some(upstream) = config
-            .upstreams
-            .values()
-            .find(|upstream| is(&upstream.auth_header))
-        {
-            item.error(format!(
-                "the header carries the credential of upstream {}",
-                upstream.name
-            ));
+        if let Some(upstream) = config.upstreams.values().find(|upstream| is(&upstream.auth_header)) {
+            item.error(format!("the header carries the credential of upstream {}", upstream.name));
         }
     }
 }
 
 fn warn_of_unused(m: &Map<'_>, config: &Config) {
     for (name, entry) in m.get("upstreams").named() {
-        if !config
-            .targets
-            .iter()
-            .any(|target| *target.upstream.name == *name)
-        {
+        if !config.targets.iter().any(|target| *target.upstream.name == *name) {
             entry.warn("no route names this upstream");
         }
     }
@@ -382,9 +318,7 @@ fn warn_of_unused(m: &Map<'_>, config: &Config) {
 /// Names of upstreams (and of callers): they become parts of header values, labels and `upstream/model`.
 pub(super) fn is_short_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 /// Why a name of a route or model, which may be any text, is none.

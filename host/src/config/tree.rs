@@ -52,12 +52,7 @@ impl Node {
             Value::List(nodes) => totals(nodes.iter()),
             Value::Map(entries) => totals(entries.iter().map(|entry| &entry.node)),
         };
-        Self {
-            at,
-            value,
-            weight: weight + 1,
-            height: height + 1,
-        }
+        Self { at, value, weight: weight + 1, height: height + 1 }
     }
 
     /// Nothing was written: `key:`, `~` or `null`.
@@ -79,9 +74,7 @@ impl Node {
 }
 
 fn totals<'n>(nodes: impl Iterator<Item = &'n Rc<Node>>) -> (usize, usize) {
-    nodes.fold((0, 0), |(weight, height), node| {
-        (weight + node.weight, height.max(node.height))
-    })
+    nodes.fold((0, 0), |(weight, height), node| (weight + node.weight, height.max(node.height)))
 }
 
 /// A whole file, and what is wrong with it that does not hide the rest.
@@ -99,22 +92,14 @@ pub(super) fn parse(text: &str) -> Result<Tree, Finding> {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut builder = Builder {
-        source: Source::new(text),
-        ..Builder::default()
-    };
+    let mut builder = Builder { source: Source::new(text), ..Builder::default() };
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) =
             next.map_err(|error| builder.terminal(error.marker(), syntax::text(error.kind())))?;
         builder.event(event, &span)?;
     }
-    let root = builder
-        .root
-        .unwrap_or_else(|| Rc::new(Node::new(Pos::START, Value::Plain(String::new()))));
-    Ok(Tree {
-        root,
-        findings: builder.findings,
-    })
+    let root = builder.root.unwrap_or_else(|| Rc::new(Node::new(Pos::START, Value::Plain(String::new()))));
+    Ok(Tree { root, findings: builder.findings })
 }
 
 /// Where the text ends: the parser's places may lie behind it.
@@ -147,31 +132,15 @@ impl Source {
     fn pos(&self, mark: &Marker) -> Pos {
         let line = mark.line().clamp(1, self.widths.len().max(1));
         let width = self.widths.get(line - 1).copied().unwrap_or(0);
-        let column = if mark.line() > line {
-            width
-        } else {
-            mark.col().min(width)
-        };
-        Pos {
-            line,
-            column: column + 1,
-        }
+        let column = if mark.line() > line { width } else { mark.col().min(width) };
+        Pos { line, column: column + 1 }
     }
 }
 
 /// A collection that is not yet closed.
 enum Open {
-    List {
-        at: Pos,
-        anchor: usize,
-        items: Vec<Rc<Node>>,
-    },
-    Map {
-        at: Pos,
-        anchor: usize,
-        entries: Vec<Entry>,
-        key: Key,
-    },
+    List { at: Pos, anchor: usize, items: Vec<Rc<Node>> },
+    Map { at: Pos, anchor: usize, entries: Vec<Entry>, key: Key },
 }
 
 /// The half of an entry that has come.
@@ -201,11 +170,7 @@ impl Builder {
     fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Finding> {
         let at = self.source.pos(&span.start);
         if event.tag().is_some() {
-            self.findings.push(Finding::new(
-                at,
-                WHOLE_FILE,
-                "tags (\"!…\") are not supported",
-            ));
+            self.findings.push(Finding::new(at, WHOLE_FILE, "tags (\"!…\") are not supported"));
         }
         match event {
             Event::DocumentStart(..) => {
@@ -219,35 +184,20 @@ impl Builder {
             }
             Event::Scalar(text, style, anchor, _) => {
                 let text = text.into_owned();
-                let value = if style == ScalarStyle::Plain {
-                    Value::Plain(text)
-                } else {
-                    Value::Quoted(text)
-                };
+                let value =
+                    if style == ScalarStyle::Plain { Value::Plain(text) } else { Value::Quoted(text) };
                 self.add(Rc::new(Node::new(at, value)), anchor, span)?;
             }
-            Event::SequenceStart(_, anchor, _) => self.stack.push(Open::List {
-                at,
-                anchor,
-                items: Vec::new(),
-            }),
+            Event::SequenceStart(_, anchor, _) => {
+                self.stack.push(Open::List { at, anchor, items: Vec::new() })
+            }
             Event::MappingStart(_, anchor, _) => {
-                self.stack.push(Open::Map {
-                    at,
-                    anchor,
-                    entries: Vec::new(),
-                    key: Key::None,
-                });
+                self.stack.push(Open::Map { at, anchor, entries: Vec::new(), key: Key::None });
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let (at, anchor, value) = match self.stack.pop() {
                     Some(Open::List { at, anchor, items }) => (at, anchor, Value::List(items)),
-                    Some(Open::Map {
-                        at,
-                        anchor,
-                        entries,
-                        ..
-                    }) => (at, anchor, Value::Map(entries)),
+                    Some(Open::Map { at, anchor, entries, .. }) => (at, anchor, Value::Map(entries)),
                     None => return Err(self.terminal(&span.start, syntax::OTHER)),
                 };
                 self.add(Rc::new(Node::new(at, value)), anchor, span)?;
@@ -255,9 +205,7 @@ impl Builder {
             Event::Alias(id) => {
                 // An anchor is known once its node is whole, so a node that holds itself finds none.
                 let Some(node) = self.anchors.get(&id).cloned() else {
-                    return Err(
-                        self.terminal(&span.start, "an alias stands inside the value it names")
-                    );
+                    return Err(self.terminal(&span.start, "an alias stands inside the value it names"));
                 };
                 self.values += node.weight - 1;
                 self.add(node, 0, span)?;
@@ -274,10 +222,9 @@ impl Builder {
     fn add(&mut self, node: Rc<Node>, anchor: usize, span: &Span) -> Result<(), Finding> {
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(self.terminal(
-                &span.start,
-                format!("holds more than {MAX_VALUES} values, aliases followed"),
-            ));
+            return Err(
+                self.terminal(&span.start, format!("holds more than {MAX_VALUES} values, aliases followed"))
+            );
         }
         if self.stack.len() + node.height > MAX_DEPTH {
             return Err(self.terminal(&span.start, syntax::too_deep()));
@@ -290,11 +237,7 @@ impl Builder {
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, .. }) => match std::mem::replace(key, Key::None) {
                 Key::None => *key = Self::key(&node, &mut self.findings),
-                Key::Text(at, key) => entries.push(Entry {
-                    at,
-                    key,
-                    node: placed(node, at),
-                }),
+                Key::Text(at, key) => entries.push(Entry { at, key, node: placed(node, at) }),
                 Key::Refused => {}
             },
         }
@@ -324,9 +267,7 @@ impl Builder {
 /// A value that was not written has no place of its own; it gets its key's.
 fn placed(node: Rc<Node>, key: Pos) -> Rc<Node> {
     match &node.value {
-        Value::Plain(text) if text.is_empty() => {
-            Rc::new(Node::new(key, Value::Plain(String::new())))
-        }
+        Value::Plain(text) if text.is_empty() => Rc::new(Node::new(key, Value::Plain(String::new()))),
         _ => node,
     }
 }

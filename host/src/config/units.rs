@@ -64,18 +64,11 @@ mod tests {
 
     #[test]
     fn a_duration_is_a_whole_number_and_a_unit_and_nothing_else() {
-        for (text, ms) in [
-            ("0ms", 0),
-            ("1800ms", 1800),
-            ("30s", 30_000),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-        ] {
+        for (text, ms) in [("0ms", 0), ("1800ms", 1800), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000)]
+        {
             assert_eq!(duration(text), Some(Duration::from_millis(ms)), "{text}");
         }
-        for text in [
-            "", "30", "s", "1.8s", "-1s", "+1s", "1 s", "1S", "1d", "1s ", "1sec", "٣s", "1s1s",
-        ] {
+        for text in ["", "30", "s", "1.8s", "-1s", "+1s", "1 s", "1S", "1d", "1s ", "1sec", "٣s", "1s1s"] {
             assert_eq!(duration(text), None, "{text:?}");
         }
         assert!(duration("99999999999999999999999h").is_some_and(|long| long > LONGEST));
@@ -83,13 +76,9 @@ mod tests {
 
     #[test]
     fn a_size_tells_thousands_from_1024s() {
-        for (text, bytes) in [
-            ("0B", 0),
-            ("1KB", 1000),
-            ("1KiB", 1024),
-            ("32MiB", 32 << 20),
-            ("2GB", 2_000_000_000),
-        ] {
+        for (text, bytes) in
+            [("0B", 0), ("1KB", 1000), ("1KiB", 1024), ("32MiB", 32 << 20), ("2GB", 2_000_000_000)]
+        {
             assert_eq!(size(text), Some(bytes), "{text}");
         }
         for text in ["1", "1kb", "1K", "1 MiB", "1.5MiB", "-1B", "MiB"] {

@@ -27,19 +27,12 @@ pub(super) struct Account {
 pub(super) fn read_all(field: &Field<'_>, gates: Gate) -> BTreeMap<Arc<str>, Account> {
     let mut accounts = BTreeMap::new();
     let entries = field.named();
-    if entries.is_empty()
-        && field
-            .node()
-            .is_some_and(|node| matches!(node.kind(), "a map" | "nothing"))
-    {
+    if entries.is_empty() && field.node().is_some_and(|node| matches!(node.kind(), "a map" | "nothing")) {
         field.error("expected at least one upstream");
     }
     for (name, entry) in entries {
         if !top::is_short_name(name) {
-            field.key_error(
-                name,
-                "the name of an upstream is 1 to 64 characters of A-Z a-z 0-9 _ -",
-            );
+            field.key_error(name, "the name of an upstream is 1 to 64 characters of A-Z a-z 0-9 _ -");
         }
         let name: Arc<str> = name.into();
         let account = entry.map(|m| read(m, &name, gates));
@@ -51,36 +44,19 @@ pub(super) fn read_all(field: &Field<'_>, gates: Gate) -> BTreeMap<Arc<str>, Acc
 fn read(m: &Map<'_>, name: &Arc<str>, gates: Gate) -> Account {
     let base = m.require("base_url").base_url();
     m.get("protocol").choice(&[("openai", ())]);
-    let credentials: Vec<Credential> = m
-        .get("credentials")
-        .list()
-        .unwrap_or_default()
-        .iter()
-        .filter_map(Field::credential)
-        .collect();
-    let auth_header = m
-        .get("auth_header")
-        .header_name(Use::Fixed)
-        .unwrap_or(AUTHORIZATION);
+    let credentials: Vec<Credential> =
+        m.get("credentials").list().unwrap_or_default().iter().filter_map(Field::credential).collect();
+    let auth_header = m.get("auth_header").header_name(Use::Fixed).unwrap_or(AUTHORIZATION);
     let region = m.get("region").text("text").map(str::to_owned);
     let attributes = attributes(&m.get("attributes"));
     let models = models(&m.require("models"), region.as_ref(), &attributes);
     let gate = Gate {
         max_in_flight: m.get("max_in_flight").count(1..=1_000_000).unwrap_or(256),
         queue: m.get("queue").count(0..=1_000_000).unwrap_or(gates.queue),
-        queue_wait: m
-            .get("queue_wait")
-            .duration(Duration::ZERO)
-            .unwrap_or(gates.queue_wait),
+        queue_wait: m.get("queue_wait").duration(Duration::ZERO).unwrap_or(gates.queue_wait),
     };
-    let headers = headers(
-        &m.get("headers"),
-        (!credentials.is_empty()).then_some(&auth_header),
-    );
-    let pool_idle = m
-        .get("pool_idle")
-        .duration(Duration::ZERO)
-        .unwrap_or(Duration::from_secs(15));
+    let headers = headers(&m.get("headers"), (!credentials.is_empty()).then_some(&auth_header));
+    let pool_idle = m.get("pool_idle").duration(Duration::ZERO).unwrap_or(Duration::from_secs(15));
     let ca_file = m.get("ca_file").certificates();
     let probe = m.get("probe").map(probe);
     m.later(later::UPSTREAM);
@@ -105,10 +81,7 @@ fn probe(m: &Map<'_>) -> Probe {
     m.later(later::PROBE);
     // Checked although nothing is done with it yet: the mode is all that is missing.
     let path = m.get("path");
-    if path
-        .text("a path that starts with \"/\"")
-        .is_some_and(|text| !text.starts_with('/'))
-    {
+    if path.text("a path that starts with \"/\"").is_some_and(|text| !text.starts_with('/')) {
         path.error("expected a path that starts with \"/\"");
     }
     m.get("interval").duration(SOME);
@@ -122,11 +95,7 @@ fn models(
     shared: &BTreeMap<String, String>,
 ) -> BTreeMap<Arc<str>, Model> {
     let entries = field.named();
-    if entries.is_empty()
-        && field
-            .node()
-            .is_some_and(|node| matches!(node.kind(), "a map" | "nothing"))
-    {
+    if entries.is_empty() && field.node().is_some_and(|node| matches!(node.kind(), "a map" | "nothing")) {
         field.error("expected at least one model");
     }
     let mut models = BTreeMap::new();
@@ -138,16 +107,8 @@ fn models(
             context: m.get("context").count(1..=1_000_000_000),
             supports: supports(&m.get("supports")),
             price: price(&m.get("price")),
-            region: m
-                .get("region")
-                .text("text")
-                .map(str::to_owned)
-                .or_else(|| region.cloned()),
-            attributes: shared
-                .clone()
-                .into_iter()
-                .chain(self::attributes(&m.get("attributes")))
-                .collect(),
+            region: m.get("region").text("text").map(str::to_owned).or_else(|| region.cloned()),
+            attributes: shared.clone().into_iter().chain(self::attributes(&m.get("attributes"))).collect(),
         });
         models.insert(name.into(), model);
     }
@@ -160,9 +121,7 @@ fn supports(field: &Field<'_>) -> Option<Vec<Capability>> {
     let mut supports = Vec::new();
     for item in field.list()? {
         match item.choice(&words) {
-            Some(capability) if supports.contains(&capability) => {
-                item.error("is in the list already")
-            }
+            Some(capability) if supports.contains(&capability) => item.error("is in the list already"),
             Some(capability) => supports.push(capability),
             None => {}
         }
@@ -177,10 +136,7 @@ fn price(field: &Field<'_>) -> Option<Price> {
     field.map(|m| {
         let of = |key| m.require(key).decimal(0.0..=1_000_000.0);
         let (input, output) = (of("input"), of("output"));
-        Some(Price {
-            input: input?,
-            output: output?,
-        })
+        Some(Price { input: input?, output: output? })
     })
 }
 
@@ -188,12 +144,7 @@ fn attributes(field: &Field<'_>) -> BTreeMap<String, String> {
     let entries = field.named().into_iter();
     entries
         .filter_map(|(name, entry)| {
-            Some((
-                name.to_owned(),
-                entry
-                    .text("text (in quotes if it looks like a number)")?
-                    .to_owned(),
-            ))
+            Some((name.to_owned(), entry.text("text (in quotes if it looks like a number)")?.to_owned()))
         })
         .collect()
 }
@@ -213,10 +164,7 @@ fn headers(field: &Field<'_>, key_header: Option<&HeaderName>) -> Vec<(HeaderNam
                 format!("the header {name} already carries the credential of this upstream"),
             );
         } else if headers.iter().any(|(other, _)| *other == name) {
-            field.key_error(
-                text,
-                format!("the header {name} is there already, in other letters"),
-            );
+            field.key_error(text, format!("the header {name} is there already, in other letters"));
         } else if let Some(value) = entry.header_value() {
             headers.push((name, value));
         }
@@ -257,31 +205,19 @@ fn parse_url(text: &str) -> Result<BaseUrl, &'static str> {
     if authority.as_str().contains('@') {
         return Err("a base URL has no user or password; credentials go into \"credentials\"");
     }
-    let port_text = authority
-        .as_str()
-        .strip_prefix(authority.host())
-        .unwrap_or_default();
+    let port_text = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
     if authority.host().is_empty()
         || (!port_text.is_empty() && authority.port_u16().is_none_or(|port| port == 0))
     {
         return Err("the host or port of the URL is not valid");
     }
     let path = uri.path().trim_end_matches('/').to_owned();
-    let query = uri
-        .query()
-        .filter(|query| !query.is_empty())
-        .map(str::to_owned);
-    Ok(BaseUrl {
-        tls,
-        authority,
-        path,
-        query,
-    })
+    let query = uri.query().filter(|query| !query.is_empty()).map(str::to_owned);
+    Ok(BaseUrl { tls, authority, path, query })
 }
 
 fn certificates_in(path: &Path) -> Result<(), String> {
-    let pem =
-        super::source::read_bounded(path, 4 << 20).map_err(|text| format!("the file {text}"))?;
+    let pem = super::source::read_bounded(path, 4 << 20).map_err(|text| format!("the file {text}"))?;
     let found: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match found {
         Ok(certificates) if !certificates.is_empty() => Ok(()),
@@ -297,42 +233,16 @@ mod tests {
     #[test]
     fn a_base_url_is_taken_apart_once() {
         for (text, tls, authority, path, query) in [
-            (
-                "https://api.example.com/v1",
-                true,
-                "api.example.com",
-                "/v1",
-                None,
-            ),
-            (
-                "http://127.0.0.1:8000/v1/",
-                false,
-                "127.0.0.1:8000",
-                "/v1",
-                None,
-            ),
+            ("https://api.example.com/v1", true, "api.example.com", "/v1", None),
+            ("http://127.0.0.1:8000/v1/", false, "127.0.0.1:8000", "/v1", None),
             ("http://[::1]:8000", false, "[::1]:8000", "", None),
             ("http://[::1]", false, "[::1]", "", None),
-            (
-                "https://h/openai/?api-version=1&x=",
-                true,
-                "h",
-                "/openai",
-                Some("api-version=1&x="),
-            ),
+            ("https://h/openai/?api-version=1&x=", true, "h", "/openai", Some("api-version=1&x=")),
             ("https://h?", true, "h", "", None),
         ] {
             let base = parse_url(text).unwrap_or_else(|why| unreachable!("{text}: {why}"));
-            assert_eq!(
-                (base.tls, base.authority.as_str()),
-                (tls, authority),
-                "{text}"
-            );
-            assert_eq!(
-                (base.path.as_str(), base.query.as_deref()),
-                (path, query),
-                "{text}"
-            );
+            assert_eq!((base.tls, base.authority.as_str()), (tls, authority), "{text}");
+            assert_eq!((base.path.as_str(), base.query.as_deref()), (path, query), "{text}");
         }
     }
 

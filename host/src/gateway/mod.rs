@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -93,14 +93,15 @@ impl Gateway {
     /// What could not be built; nothing is left running then.
     pub async fn start(config: Config, outside: Outside) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let (socket, listen) = bind("listen", config.listen).await?;
-        let (admin_socket, admin) = bind("admin", config.admin).await?;
+        let main_door = Reserved::new("listen", config.listen)?;
+        let admin_door = Reserved::new("admin", config.admin)?;
         let writer = LineWriter::start(outside.out, config.log.format, Bounds::default())?;
         if outside.process_log {
             log::install(&config.log, writer.clone()).map_err(TelemetryError::from)?;
         }
         let telemetry = Telemetry::new(&Names::of(&config), &config.log, config.decisions, writer)?;
-        let (tracker, stop, closing) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let (tracker, stop, closing) =
+            (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let watch = Arc::new(Watch(telemetry.clone()));
         let cells = Arc::new(State::new(watch.clone()).attach(&config, clock::now()));
         let clients = Arc::new(clients(&config, outside.dial.as_ref(), &tracker, &stop)?);
@@ -124,8 +125,17 @@ impl Gateway {
             draining: health.draining.clone(),
             running: AtomicUsize::new(0),
         });
-        tracker.spawn(follow(shared.clone(), registry.subscribe(), config.clone(), cells, clients, stop.clone()));
+        tracker.spawn(follow(
+            shared.clone(),
+            registry.subscribe(),
+            config.clone(),
+            cells,
+            clients,
+            stop.clone(),
+        ));
         let registry = Arc::new(registry);
+        let (socket, listen) = main_door.open()?;
+        let (admin_socket, admin) = admin_door.open()?;
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
         tracker.spawn(Listener::new(socket, main, tracker.clone()).run(closing.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry));
@@ -195,11 +205,35 @@ async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &Cancel
     }
 }
 
-async fn bind(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let fault = |source| StartError::Bind { key, address, source };
-    let socket = TcpListener::bind(address).await.map_err(fault)?;
-    let bound = socket.local_addr().map_err(fault)?;
-    Ok((socket, bound))
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// An address that is ours, but where nobody is let in yet: a gateway that is still starting refuses
+/// connections, so that nobody waits at a door behind which nothing stands.
+struct Reserved {
+    key: &'static str,
+    address: SocketAddr,
+    socket: TcpSocket,
+}
+
+impl Reserved {
+    fn new(key: &'static str, address: SocketAddr) -> Result<Self, StartError> {
+        let fault = |source| StartError::Bind { key, address, source };
+        let socket =
+            if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(fault)?;
+        // Without it a restart would have to wait for connections of the process before.
+        socket.set_reuseaddr(true).map_err(fault)?;
+        socket.bind(address).map_err(fault)?;
+        Ok(Self { key, address, socket })
+    }
+
+    fn open(self) -> Result<(TcpListener, SocketAddr), StartError> {
+        let Self { key, address, socket } = self;
+        let fault = |source| StartError::Bind { key, address, source };
+        let listener = socket.listen(BACKLOG).map_err(fault)?;
+        let bound = listener.local_addr().map_err(fault)?;
+        Ok((listener, bound))
+    }
 }
 
 fn clients(

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -157,7 +157,7 @@ fn shape(chat: &ChatRequest, request_bytes: usize, shared: &Shared) -> Shape {
     let one_each = u32::try_from(words.len()).unwrap_or(u32::MAX);
     Shape {
         id: format!("chatcmpl-{:016x}{:08x}", fastrand::u64(..), fastrand::u32(..)),
-        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        created: crate::clock::wall().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         model: chat.model.clone(),
         words,
         chunks: shared.settings.chunks.unwrap_or(one_each),

@@ -43,8 +43,11 @@ pub async fn admit(
 /// # Errors
 /// As [`admit`].
 pub async fn try_out(host: &'static Host, parts: Parts) -> Result<Plugin, Rejection> {
-    let voice =
-        Voice { plugin: parts.name.clone(), digest: parts.compiled.digest.clone(), watch: parts.watch.clone() };
+    let voice = Voice {
+        plugin: parts.name.clone(),
+        digest: parts.compiled.digest.clone(),
+        watch: parts.watch.clone(),
+    };
     let spec = Spec {
         host,
         compiled: parts.compiled.clone(),

@@ -49,9 +49,10 @@ pub const fn source(kind: PluginKind) -> (&'static str, &'static [u8]) {
         PluginKind::Router => {
             ("weighted-router", include_bytes!("../../../plugins/weighted-router/weighted-router.wasm"))
         }
-        PluginKind::Classifier => {
-            ("standard-classifier", include_bytes!("../../../plugins/standard-classifier/standard-classifier.wasm"))
-        }
+        PluginKind::Classifier => (
+            "standard-classifier",
+            include_bytes!("../../../plugins/standard-classifier/standard-classifier.wasm"),
+        ),
         PluginKind::Tagger => {
             ("standard-tagger", include_bytes!("../../../plugins/standard-tagger/standard-tagger.wasm"))
         }

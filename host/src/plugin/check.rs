@@ -20,7 +20,9 @@ const TAGS_BYTES_MAX: usize = 64 * 1024;
 /// [`CallError::Invalid`], saying what was expected and what came.
 pub fn answer(ask: Ask<'_>, said: Said) -> Result<Said, CallError> {
     match (ask, said) {
-        (Ask::Score(_, _, candidates), Said::Votes(votes)) => votes_for(candidates.len(), votes).map(Said::Votes),
+        (Ask::Score(_, _, candidates), Said::Votes(votes)) => {
+            votes_for(candidates.len(), votes).map(Said::Votes)
+        }
         (Ask::Classify(..), Said::Verdict(verdict)) => {
             verdict.as_ref().map_or(Ok(()), allowed)?;
             Ok(Said::Verdict(verdict))
@@ -68,13 +70,17 @@ fn bounded(tags: &[Tag]) -> Result<(), CallError> {
     }
     let bytes: usize = tags.iter().map(|tag| tag.name.len() + tag.value.len()).sum();
     if bytes > TAGS_BYTES_MAX {
-        return Err(CallError::Invalid(format!("expected tags of at most {TAGS_BYTES_MAX} bytes, they have {bytes}")));
+        return Err(CallError::Invalid(format!(
+            "expected tags of at most {TAGS_BYTES_MAX} bytes, they have {bytes}"
+        )));
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
     use sluice_core::facts::Sink;
     use sluice_core::verdict::{Action, BreakerEffect};
@@ -106,7 +112,8 @@ mod tests {
         let reason = "é".repeat(200);
         let votes = votes_for(1, vec![Vote { score: None, reason: Some(reason) }]).unwrap();
         assert_eq!(votes[0].reason.as_ref().map(String::len), Some(256));
-        let odd = votes_for(1, vec![Vote { score: None, reason: Some(format!("x{}", "é".repeat(200))) }]).unwrap();
+        let odd =
+            votes_for(1, vec![Vote { score: None, reason: Some(format!("x{}", "é".repeat(200))) }]).unwrap();
         assert_eq!(odd[0].reason.as_ref().map(String::len), Some(255));
     }
 

@@ -41,7 +41,10 @@ pub struct Compiled {
 
 impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compiled").field("digest", &self.digest).field("kinds", &self.kinds).finish_non_exhaustive()
+        f.debug_struct("Compiled")
+            .field("digest", &self.digest)
+            .field("kinds", &self.kinds)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,17 +99,25 @@ fn compile(host: &Host, bytes: &[u8], digest: Arc<str>, bounds: Bounds) -> Resul
     let found = inspect::inspect(bytes, bounds.file)?;
     found.needs.within(bounds.memory)?;
     let began = clock::now();
-    let component = Component::from_binary(&host.engine, bytes).map_err(|error| Rejection::Compile(brief(&error)))?;
+    let component =
+        Component::from_binary(&host.engine, bytes).map_err(|error| Rejection::Compile(brief(&error)))?;
     let took = clock::now().duration_since(began);
     instantiable(&component)?;
-    let pre = host.linker.instantiate_pre(&component).map_err(|error| Rejection::ImportShape(brief(&error)))?;
+    let pre =
+        host.linker.instantiate_pre(&component).map_err(|error| Rejection::ImportShape(brief(&error)))?;
     let exports = Exports::find(found.contract, &pre, &found.kinds).map_err(|error| Rejection::Shape {
         version: found.contract.version().to_owned(),
         message: brief(&error),
     })?;
     log_compiled(&digest, bytes.len(), &component, took);
-    let compiled =
-        Arc::new(Compiled { digest, contract: found.contract, kinds: found.kinds, pre, exports, needs: found.needs });
+    let compiled = Arc::new(Compiled {
+        digest,
+        contract: found.contract,
+        kinds: found.kinds,
+        pre,
+        exports,
+        needs: found.needs,
+    });
     keep(&compiled);
     Ok(compiled)
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use wasmtime::component::Linker;
 use wasmtime::{
-    Config, Engine, InstanceAllocationStrategy, Module, ModuleVersionStrategy, PoolingAllocationConfig, Store,
-    Trap,
+    Config, Engine, InstanceAllocationStrategy, Module, ModuleVersionStrategy, PoolingAllocationConfig,
+    Store, Trap,
 };
 
 use super::contract;
@@ -127,9 +127,15 @@ fn config(pool: Option<PoolingAllocationConfig>) -> Config {
         .async_stack_size(2 * 1024 * 1024);
     // Compiled code never leaves the process, so no version is written into it.
     let _ = config.module_version(ModuleVersionStrategy::None);
-    if let Some(pool) = pool {
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    }
+    match pool {
+        Some(pool) => config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool)),
+        // Without a pool because address space is short: then no instance may take four gigabytes of it.
+        None => config
+            .memory_reservation(MEMORY_MAX)
+            .memory_reservation_for_growth(0)
+            .memory_guard_size(64 * 1024)
+            .guard_before_linear_memory(false),
+    };
     config
 }
 
@@ -137,7 +143,8 @@ fn config(pool: Option<PoolingAllocationConfig>) -> Config {
 /// tick is found out and not waited for.
 fn self_test(engine: &Engine, ticker: &Ticker, limit: Duration) -> Result<(), EngineError> {
     let failed = |text: String| EngineError::SelfTest(text);
-    let module = Module::new(engine, LOOP).map_err(|error| failed(format!("it does not compile: {error:#}")))?;
+    let module =
+        Module::new(engine, LOOP).map_err(|error| failed(format!("it does not compile: {error:#}")))?;
     let (done, wait) = mpsc::sync_channel(1);
     let (engine_of_probe, ticker) = (engine.clone(), ticker.clone());
     std::thread::Builder::new()
@@ -175,6 +182,8 @@ fn run_loop(engine: &Engine, module: &Module) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]
@@ -196,9 +205,9 @@ mod tests {
     fn the_ticker_parks_when_no_call_runs_and_wakes_for_the_next() {
         let engine = Engine::new(&config(None)).unwrap();
         let ticker = Ticker::start(&engine).unwrap();
-        let began = std::time::Instant::now();
+        let began = crate::clock::now();
         while !ticker.is_parked() {
-            assert!(began.elapsed() < Duration::from_secs(10), "still ticking without a call");
+            assert!(crate::clock::now() - began < Duration::from_secs(10), "still ticking without a call");
             std::thread::yield_now();
         }
         assert_eq!(self_test(&engine, &ticker, SELF_TEST), Ok(()), "a parked ticker must wake up");

@@ -95,9 +95,19 @@ impl Entry {
 
     /// It is not there. `replaced`: the folder is another one than when it was last seen.
     /// Returns when to unload it.
-    pub fn missing(&mut self, identity: (u64, u64), settle: Duration, rescan: Duration, now: Instant) -> Instant {
+    pub fn missing(
+        &mut self,
+        identity: (u64, u64),
+        settle: Duration,
+        rescan: Duration,
+        now: Instant,
+    ) -> Instant {
         let since = *self.missing_since.get_or_insert(now);
-        if self.identity == identity { since + settle * MISSING } else { since + rescan.max(settle * MISSING) }
+        if self.identity == identity {
+            since + settle * MISSING
+        } else {
+            since + rescan.max(settle * MISSING)
+        }
     }
 
     /// Whether it was last seen in another folder than this.
@@ -130,13 +140,9 @@ impl Entry {
     pub fn status(&self) -> PluginStatus {
         match &self.running {
             Some(plugin) => PluginStatus::running(plugin, self.state, self.rejection.clone()),
-            None => PluginStatus::idle(
-                &self.name,
-                &self.file,
-                self.state,
-                &self.options,
-                self.rejection.clone(),
-            ),
+            None => {
+                PluginStatus::idle(&self.name, &self.file, self.state, &self.options, self.rejection.clone())
+            }
         }
     }
 }

@@ -145,14 +145,18 @@ fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
 }
 
 fn name_refused(stem: &str, file: &str, before: &[Found]) -> Option<Rejection> {
-    let fits = stem.len() <= 64 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let fits =
+        stem.len() <= 64 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !fits {
         return Some(Rejection::NameConflict(
             "expected a file name of 1 to 64 of A-Z a-z 0-9 . _ - before the ending".into(),
         ));
     }
     let other = before.iter().find(|other| *other.name == *stem && other.refused.is_none())?;
-    Some(Rejection::NameConflict(format!("`{}` already has the name `{stem}`, so `{file}` cannot", other.file)))
+    Some(Rejection::NameConflict(format!(
+        "`{}` already has the name `{stem}`, so `{file}` cannot",
+        other.file
+    )))
 }
 
 /// Reads a file whole.

@@ -86,7 +86,8 @@ pub fn inspect(bytes: &[u8], max: u64) -> Result<Inspected, Rejection> {
     // What it wants of the contract itself is judged once its version is known: a plugin of a newer contract
     // is told so, and not that the log does not exist.
     let refuse = |of_contract: bool| {
-        let mut imports = names.imports.iter().filter(|name| name.starts_with("sluice:policy/") == of_contract);
+        let mut imports =
+            names.imports.iter().filter(|name| name.starts_with("sluice:policy/") == of_contract);
         imports.find(|name| !allowed(name)).map_or(Ok(()), |name| Err(Rejection::Import(name.clone())))
     };
     refuse(false)?;
@@ -118,7 +119,10 @@ fn features() -> WasmFeatures {
 }
 
 fn invalid(error: &wasmparser::BinaryReaderError) -> Rejection {
-    Rejection::Parse { offset: u64::try_from(error.offset()).unwrap_or(u64::MAX), message: error.message().to_owned() }
+    Rejection::Parse {
+        offset: u64::try_from(error.offset()).unwrap_or(u64::MAX),
+        message: error.message().to_owned(),
+    }
 }
 
 #[derive(Default)]
@@ -176,7 +180,10 @@ fn allowed(import: &str) -> bool {
     match interface {
         // `types` holds no function: it only gives names to records.
         "sluice:policy/log" | "sluice:policy/types" => Contract::of_version(version).is_some(),
-        _ => WASI.contains(&interface) && version.strip_prefix("0.2.").is_some_and(|patch| patch.parse::<u32>().is_ok()),
+        _ => {
+            WASI.contains(&interface)
+                && version.strip_prefix("0.2.").is_some_and(|patch| patch.parse::<u32>().is_ok())
+        }
     }
 }
 
@@ -188,7 +195,9 @@ fn contract(exports: &[String]) -> Result<(Contract, Vec<PluginKind>), Rejection
         .map(|export| versioned(export))
         .filter_map(|(interface, version)| Some((interface.strip_prefix("sluice:policy/")?, version)))
         .collect();
-    let Some((_, version)) = of_policy.iter().find(|(interface, _)| *interface == "plugin").or(of_policy.first()) else {
+    let Some((_, version)) =
+        of_policy.iter().find(|(interface, _)| *interface == "plugin").or(of_policy.first())
+    else {
         return Err(Rejection::NoContract { accepted: accepted() });
     };
     let Some(contract) = Contract::of_version(version) else {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sluice_core::facts::TargetFacts;
 use wasmtime::Store;
 
-use super::call::{Ask, CallError, Said, truncate};
+use super::call::{Ask, CallError, Said, brief, truncate};
 use super::check;
 use super::compiled::Compiled;
 use super::contract::{Description, Guest};
@@ -73,6 +73,13 @@ impl Drop for Live {
 pub enum NoInstance {
     /// It does not start.
     Instantiate(CallError),
+    /// An export has another shape than the contract.
+    Shape {
+        /// The version of the contract.
+        version: &'static str,
+        /// What differs.
+        message: String,
+    },
     /// `describe` failed.
     Describe(CallError),
     /// `configure` failed.
@@ -84,8 +91,11 @@ pub enum NoInstance {
 impl From<NoInstance> for CallError {
     fn from(none: NoInstance) -> Self {
         match none {
-            NoInstance::Instantiate(error) | NoInstance::Describe(error) | NoInstance::Configure(error) => error,
+            NoInstance::Instantiate(error) | NoInstance::Describe(error) | NoInstance::Configure(error) => {
+                error
+            }
             NoInstance::Refused(words) => Self::Configure(words),
+            NoInstance::Shape { message, .. } => Self::Invalid(message),
         }
     }
 }
@@ -94,6 +104,7 @@ impl From<NoInstance> for Rejection {
     fn from(none: NoInstance) -> Self {
         match none {
             NoInstance::Instantiate(error) => Self::Instantiate(error),
+            NoInstance::Shape { version, message } => Self::Shape { version: version.to_owned(), message },
             NoInstance::Describe(error) => Self::ConfigureCall { call: "describe", error },
             NoInstance::Configure(error) => Self::ConfigureCall { call: "configure", error },
             NoInstance::Refused(words) => Self::Configure(words),
@@ -125,27 +136,39 @@ impl Instance {
 
         begin(&mut store, deadline, now);
         let (pre, exports) = (&spec.compiled.pre, &spec.compiled.exports);
-        let found = guarded(spec.host, deadline, async {
-            let instance = pre.instantiate_async(&mut store).await?;
-            exports.load(&mut store, &instance)
-        });
-        let guest = found.await.map_err(|ended| NoInstance::Instantiate(ended.sort(&store)))?;
+        let made = guarded(spec.host, deadline, pre.instantiate_async(&mut store)).await;
+        let instance = made.map_err(|ended| NoInstance::Instantiate(end(ended, &mut store)))?;
+        let guest = exports.load(&mut store, &instance).map_err(|error| NoInstance::Shape {
+            version: spec.compiled.contract.version(),
+            message: brief(&error),
+        })?;
 
         let described = guarded(spec.host, deadline, guest.describe(&mut store)).await;
         let mut description = described.map_err(|ended| NoInstance::Describe(end(ended, &mut store)))?;
         truncate(&mut description.name, DESCRIPTION_MAX);
         truncate(&mut description.version, DESCRIPTION_MAX);
 
-        let configured =
-            guarded(spec.host, deadline, guest.configure(&mut store, &spec.options.settings_json, &spec.targets)).await;
+        let configured = guarded(
+            spec.host,
+            deadline,
+            guest.configure(&mut store, &spec.options.settings_json, &spec.targets),
+        )
+        .await;
         configured.map_err(|ended| NoInstance::Configure(end(ended, &mut store)))?.map_err(|mut words| {
             truncate(&mut words, REFUSAL_MAX);
             NoInstance::Refused(words)
         })?;
         store.data_mut().flush();
         let memory_at_birth = store.data().memory.used();
-        let instance =
-            Self { guest, store, host: spec.host, calls: 0, born: now, memory_at_birth, _live: Live::new(&spec.live) };
+        let instance = Self {
+            guest,
+            store,
+            host: spec.host,
+            calls: 0,
+            born: now,
+            memory_at_birth,
+            _live: Live::new(&spec.live),
+        };
         Ok((instance, description))
     }
 

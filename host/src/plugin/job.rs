@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluice_core::facts::TargetFacts;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::admission::{admit, try_out};
@@ -32,6 +32,8 @@ pub struct Shop {
     pub trouble: Arc<Notify>,
     /// Bytes of what last ran.
     pub last_good: Arc<LastGood>,
+    /// Places for jobs: each may hold a whole file in memory.
+    pub places: Arc<Semaphore>,
     /// Number of the configuration; what was made for another one is not used.
     pub epoch: u64,
 }
@@ -104,6 +106,8 @@ pub enum Work {
 impl Shop {
     /// Does it.
     pub async fn work(&self, work: Work) -> What {
+        // Never closed: there is always a place in the end.
+        let _place = self.places.acquire().await;
         match work {
             Work::Look(task) => self.look(task).await,
             Work::Restore(found, options) => self.restore(&found, &options).await,
@@ -128,9 +132,15 @@ impl Shop {
         let (bytes, digest) = match reading.await {
             Ok(Ok(read)) => read,
             Ok(Err(NotRead::Changed)) => return What::Changed,
-            Ok(Err(NotRead::Refused(rejection))) => return What::Refused { fingerprint, digest: None, rejection },
+            Ok(Err(NotRead::Refused(rejection))) => {
+                return What::Refused { fingerprint, digest: None, rejection };
+            }
             Err(error) => {
-                return What::Refused { fingerprint, digest: None, rejection: Rejection::Read(error.to_string()) };
+                return What::Refused {
+                    fingerprint,
+                    digest: None,
+                    rejection: Rejection::Read(error.to_string()),
+                };
             }
         };
         if known.contains(&digest) {
@@ -145,7 +155,9 @@ impl Shop {
     async fn restore(&self, found: &Found, options: &Arc<PluginOptions>) -> What {
         let (last_good, name) = (self.last_good.clone(), found.name.clone());
         let loading = self.tracker.spawn_blocking(move || last_good.load(&name));
-        let Ok(Some(bytes)) = loading.await else { return What::Restored(None) };
+        let Ok(Some(bytes)) = loading.await else {
+            return What::Restored(None);
+        };
         let digest = digest(&bytes);
         What::Restored(self.admit(found, options, bytes.into(), digest).await.ok().map(Box::new))
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +31,8 @@ use crate::clock;
 const COALESCE: Duration = Duration::from_millis(20);
 /// Every so many rescans each file is read, whatever its signature says.
 const READ_EVERY: u32 = 12;
+/// Files worked on at a time. Compiling is one at a time anyway; this bounds bytes held meanwhile.
+const JOBS: usize = 4;
 
 /// Owns all that changes.
 pub struct Keeper {
@@ -49,6 +51,8 @@ pub struct Keeper {
     results: mpsc::Receiver<Done>,
     rescans: u32,
     folder_said: bool,
+    /// Files beyond the bound at the last look.
+    left_out: usize,
     /// The earliest time at which something is due.
     wake: Option<Instant>,
     /// The first look is under way: nothing is published, nothing waits to settle.
@@ -78,7 +82,8 @@ impl Keeper {
         let defaults = PluginOptions::defaults(&setup.plugins);
         let bundled =
             Bundled::start(host, &tracker, &defaults, &setup.targets, &setup.builtin, &watch, None).await?;
-        let set = PluginSet::new(Vec::new(), bundled.clone(), setup.targets.clone(), Vec::new(), watch.clone());
+        let set =
+            PluginSet::new(Vec::new(), bundled.clone(), setup.targets.clone(), Vec::new(), watch.clone());
         let (sets, receiver) = watch::channel(Arc::new(set));
         let (done, results) = mpsc::channel(64);
         let bell = Arc::new(Notify::new());
@@ -89,6 +94,7 @@ impl Keeper {
             targets: setup.targets.clone(),
             trouble: Arc::new(Notify::new()),
             last_good: Arc::new(LastGood::new(state_dir)),
+            places: Arc::new(Semaphore::new(JOBS)),
             epoch: 0,
         };
         let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
@@ -107,6 +113,7 @@ impl Keeper {
             results,
             rescans: 0,
             folder_said: false,
+            left_out: 0,
             wake: None,
             starting: true,
         };
@@ -119,7 +126,9 @@ impl Keeper {
         self.starting = true;
         self.look().await;
         while self.entries.values().any(|entry| entry.working) {
-            let Some(done) = self.results.recv().await else { break };
+            let Some(done) = self.results.recv().await else {
+                break;
+            };
             self.apply(done).await;
         }
         self.starting = false;
@@ -205,9 +214,13 @@ impl Keeper {
     }
 
     fn take_in(&mut self, scan: &Scan, now: Instant) {
-        if scan.left_out > 0 {
-            tracing::warn!(left_out = scan.left_out, "too many plugin files; the last in name order are left out");
+        if scan.left_out > self.left_out {
+            tracing::warn!(
+                left_out = scan.left_out,
+                "too many plugin files; the last in name order are left out"
+            );
         }
+        self.left_out = scan.left_out;
         self.found.clear();
         for found in &scan.files {
             match self.entries.get_mut(&found.file) {
@@ -215,7 +228,14 @@ impl Keeper {
                 None => {
                     let options = Arc::new(PluginOptions::defaults(&self.setup.plugins));
                     let (name, file) = (found.name.clone(), found.file.clone());
-                    let entry = Entry::new(name, file.clone(), options, found.fingerprint.clone(), scan.identity, now);
+                    let entry = Entry::new(
+                        name,
+                        file.clone(),
+                        options,
+                        found.fingerprint.clone(),
+                        scan.identity,
+                        now,
+                    );
                     self.entries.insert(file, entry);
                 }
             }
@@ -264,7 +284,9 @@ impl Keeper {
 
     /// Gives the work on one file away.
     fn begin(&mut self, file: &Arc<str>) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else { return };
+        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+            return;
+        };
         let options = match options_of(found, &self.setup.plugins) {
             Ok(options) => options,
             Err(rejection) => {
@@ -274,7 +296,8 @@ impl Keeper {
                 return;
             }
         };
-        let known = entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
+        let known =
+            entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
         entry.options = options.clone();
         entry.working = true;
         let task = Task { found: found.clone(), options, known };

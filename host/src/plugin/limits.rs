@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{ResourceLimiter, Result, UpdateDeadline};
 
-use super::engine::{TABLE_ELEMENTS_MAX, TABLES_MAX};
+use super::engine::{MEMORY_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 use super::ticker;
 use crate::clock;
 
 /// The wall clock ends a call at so many times its deadline, for calls that hardly ever get to run.
 const WALL_FACTOR: u32 = 10;
+/// And in any case after so long.
+const WALL_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Memory of one instance. Remembers refusals: the guest itself only sees that growing failed.
 #[derive(Debug)]
@@ -20,9 +22,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// At most `limit` bytes of linear memory.
-    pub const fn new(limit: u64) -> Self {
-        Self { limit, used: 0, refused: false }
+    /// At most `limit` bytes of linear memory, and never more than the engine has for one instance.
+    pub fn new(limit: u64) -> Self {
+        Self { limit: limit.min(MEMORY_MAX), used: 0, refused: false }
     }
 
     /// Bytes of linear memory; it never shrinks.
@@ -51,6 +53,12 @@ impl ResourceLimiter for Memory {
             self.refused = true;
         }
         Ok(allowed)
+    }
+
+    /// Allowed and still not possible: the machine has none left.
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> Result<()> {
+        self.refused = true;
+        Ok(())
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
@@ -84,7 +92,7 @@ impl Meter {
     /// A call begins: it may run for `deadline`.
     pub fn begin(&mut self, deadline: Duration, now: Instant) {
         self.left = ticker::ticks(deadline);
-        self.wall = now + deadline * WALL_FACTOR;
+        self.wall = now + Self::wall(deadline);
     }
 
     /// A tick passed while the guest ran. It goes on after others had their turn, or ends.
@@ -98,12 +106,14 @@ impl Meter {
 
     /// The longest a call of this deadline can take on the wall.
     pub fn wall(deadline: Duration) -> Duration {
-        deadline * WALL_FACTOR
+        deadline.saturating_mul(WALL_FACTOR).min(WALL_MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]
@@ -122,7 +132,10 @@ mod tests {
         let mut meter = Meter::new();
         meter.begin(Duration::from_millis(3), clock::now());
         for _ in 0..3 {
-            assert!(matches!(meter.tick(), UpdateDeadline::YieldCustom(1, _)), "three whole milliseconds are its own");
+            assert!(
+                matches!(meter.tick(), UpdateDeadline::YieldCustom(1, _)),
+                "three whole milliseconds are its own"
+            );
         }
         assert!(matches!(meter.tick(), UpdateDeadline::Interrupt));
     }

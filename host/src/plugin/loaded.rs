@@ -59,7 +59,10 @@ pub struct Plugin {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin").field("name", &self.name).field("digest", self.digest()).finish_non_exhaustive()
+        f.debug_struct("Plugin")
+            .field("name", &self.name)
+            .field("digest", self.digest())
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,8 +92,11 @@ impl Plugin {
     /// # Errors
     /// There is none.
     pub async fn start(host: &'static super::engine::Host, parts: Parts) -> Result<Self, NoInstance> {
-        let voice =
-            Voice { plugin: parts.name.clone(), digest: parts.compiled.digest.clone(), watch: parts.watch.clone() };
+        let voice = Voice {
+            plugin: parts.name.clone(),
+            digest: parts.compiled.digest.clone(),
+            watch: parts.watch.clone(),
+        };
         let pool = Pool::new(Spec {
             host,
             compiled: parts.compiled,

@@ -25,7 +25,8 @@ pub struct Pool {
 impl Pool {
     /// Without any instance yet.
     pub fn new(spec: Spec) -> Self {
-        let places = usize::try_from(spec.options.concurrency.max(1)).unwrap_or(1).min(Semaphore::MAX_PERMITS);
+        let places =
+            usize::try_from(spec.options.concurrency.max(1)).unwrap_or(1).min(Semaphore::MAX_PERMITS);
         Self { spec, places: Semaphore::new(places), idle: Mutex::new(Vec::new()) }
     }
 
@@ -64,7 +65,7 @@ impl Pool {
         Ok(said)
     }
 
-    async fn place(&self) -> Result<SemaphorePermit<'_>, CallError> {
+    pub(super) async fn place(&self) -> Result<SemaphorePermit<'_>, CallError> {
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
         }

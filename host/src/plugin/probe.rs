@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sluice_core::facts::{
-    AnswerFacts, AttemptFacts, BreakerState, Candidate, FailureFacts, Moment, PluginKind, RequestFacts, TagPhase,
-    TargetFacts, Usage,
+    AnswerFacts, AttemptFacts, BreakerState, Candidate, FailureFacts, Moment, PluginKind, RequestFacts,
+    TagPhase, TargetFacts, Usage,
 };
 use sluice_core::kind::{FailureKind, Outcome, Stage, TransportError};
 
@@ -35,7 +35,10 @@ pub async fn probe(
     if kinds.contains(&PluginKind::Router) {
         for count in [0, 1, MANY] {
             let candidates: Vec<Candidate> = (0..count).map(|at| candidate(at % targets, at)).collect();
-            ask(instance, Ask::Score(&request, moment, &candidates), deadline, || format!("{count} candidates")).await?;
+            ask(instance, Ask::Score(&request, moment, &candidates), deadline, || {
+                format!("{count} candidates")
+            })
+            .await?;
         }
     }
     if kinds.contains(&PluginKind::Classifier) {
@@ -68,7 +71,8 @@ async fn ask(
 }
 
 fn request(targets: &[TargetFacts]) -> RequestFacts {
-    let route = targets.first().and_then(|target| target.places.first()).map_or("sample", |place| &place.route);
+    let route =
+        targets.first().and_then(|target| target.places.first()).map_or("sample", |place| &place.route);
     RequestFacts {
         id: "sample-request".into(),
         model: route.into(),
@@ -140,7 +144,12 @@ fn failures() -> impl Iterator<Item = FailureFacts> {
         answered(Stage::Body, 429, "x".repeat(BODY)),
         answered(Stage::Body, 500, "<html>".into()),
         answered(Stage::FirstEvent, 200, String::new()),
-        FailureFacts { stage: Stage::Stream, transport_error: Some(TransportError::Closed), status: Some(200), ..blank },
+        FailureFacts {
+            stage: Stage::Stream,
+            transport_error: Some(TransportError::Closed),
+            status: Some(200),
+            ..blank
+        },
     ]
     .into_iter()
 }
@@ -148,13 +157,17 @@ fn failures() -> impl Iterator<Item = FailureFacts> {
 fn answers() -> impl Iterator<Item = AnswerFacts> {
     [TagPhase::Head, TagPhase::Record].into_iter().flat_map(|phase| {
         let ended = phase == TagPhase::Record;
-        let attempt = |target, kind, status| AttemptFacts { target, kind, status, took: Duration::from_millis(250) };
+        let attempt =
+            |target, kind, status| AttemptFacts { target, kind, status, took: Duration::from_millis(250) };
         let served = AnswerFacts {
             phase,
             served: Some(0),
             degraded: true,
             failure_kind: Some(FailureKind::RetryableTimeout),
-            attempts: vec![attempt(0, Some(FailureKind::RetryableTimeout), None), attempt(0, None, Some(200))],
+            attempts: vec![
+                attempt(0, Some(FailureKind::RetryableTimeout), None),
+                attempt(0, None, Some(200)),
+            ],
             latency: Duration::from_millis(512),
             first_content: ended.then_some(Duration::from_millis(512)),
             duration: ended.then_some(Duration::from_secs(2)),

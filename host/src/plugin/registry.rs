@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::bundled::{Bundled, BundledError, BuiltinSettings};
+use super::bundled::{BuiltinSettings, Bundled, BundledError};
 use super::engine::{EngineError, Host};
 use super::entry::Entry;
 use super::keeper::{Keeper, Made};
@@ -131,7 +131,8 @@ impl Registry {
     /// One entry for each file of the folder, in file-name order, then the bundled plugins.
     pub fn status(&self) -> Vec<PluginStatus> {
         let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
-        let bundled = PluginKind::ALL.map(|kind| PluginStatus::running(board.bundled.of(kind), PluginState::Active, None));
+        let bundled = PluginKind::ALL
+            .map(|kind| PluginStatus::running(board.bundled.of(kind), PluginState::Active, None));
         board.entries.iter().map(Entry::status).chain(bundled).collect()
     }
 }

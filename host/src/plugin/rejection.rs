@@ -106,7 +106,9 @@ pub enum Rejection {
     )]
     CoreModule,
     /// Compiled code.
-    #[error("expected Wasm, it is compiled machine code (.cwasm), which is never accepted; put the .wasm there instead")]
+    #[error(
+        "expected Wasm, it is compiled machine code (.cwasm), which is never accepted; put the .wasm there instead"
+    )]
     Precompiled,
     /// Broken Wasm.
     #[error("expected a valid component: at byte {offset}: {message}")]
@@ -117,13 +119,17 @@ pub enum Rejection {
         message: String,
     },
     /// An import that is not on the list.
-    #[error("imports `{0}`, which plugins cannot have; allowed are sluice:policy/log, wasi:io and the standard streams, environment, exit and terminals of wasi:cli at 0.2")]
+    #[error(
+        "imports `{0}`, which plugins cannot have; allowed are sluice:policy/log, wasi:io and the standard streams, environment, exit and terminals of wasi:cli at 0.2"
+    )]
     Import(String),
     /// An allowed import of another shape.
     #[error("its imports do not have the shape that is offered: {0}")]
     ImportShape(String),
     /// No contract at all.
-    #[error("exports nothing of sluice:policy; expected plugin@{accepted} and at least one of router, classifier, tagger")]
+    #[error(
+        "exports nothing of sluice:policy; expected plugin@{accepted} and at least one of router, classifier, tagger"
+    )]
     NoContract {
         /// Versions this host accepts.
         accepted: String,
@@ -137,7 +143,9 @@ pub enum Rejection {
         accepted: String,
     },
     /// Something is not exported.
-    #[error("exports {found}; expected plugin and at least one of router, classifier, tagger of sluice:policy@{version}")]
+    #[error(
+        "exports {found}; expected plugin and at least one of router, classifier, tagger of sluice:policy@{version}"
+    )]
     Exports {
         /// What is exported of the contract.
         found: String,
@@ -216,7 +224,9 @@ impl Rejection {
             Self::Precompiled => Reason::Precompiled,
             Self::Parse { .. } => Reason::Parse,
             Self::Import(_) | Self::ImportShape(_) => Reason::Import,
-            Self::NoContract { .. } | Self::Version { .. } | Self::Exports { .. } | Self::Shape { .. } => Reason::Contract,
+            Self::NoContract { .. } | Self::Version { .. } | Self::Exports { .. } | Self::Shape { .. } => {
+                Reason::Contract
+            }
             Self::Resources { .. } => Reason::Resources,
             Self::Compile(_) => Reason::Compile,
             Self::Instantiate(_) => Reason::Instantiate,
@@ -237,7 +247,9 @@ impl Rejection {
     pub const fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Read(_) | Self::Instantiate(CallError::Saturated) | Self::Probe { error: CallError::Saturated, .. }
+            Self::Read(_)
+                | Self::Instantiate(CallError::Saturated)
+                | Self::Probe { error: CallError::Saturated, .. }
         )
     }
 }

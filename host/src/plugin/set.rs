@@ -20,7 +20,10 @@ pub struct PluginSet {
 
 impl std::fmt::Debug for PluginSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PluginSet").field("active", &self.active).field("denying", &self.denying).finish_non_exhaustive()
+        f.debug_struct("PluginSet")
+            .field("active", &self.active)
+            .field("denying", &self.denying)
+            .finish_non_exhaustive()
     }
 }
 

@@ -32,9 +32,11 @@ pub struct Voice {
 impl Voice {
     /// Writes one line, cut to its bound and freed of control characters.
     pub fn say(&self, source: LogSource, level: LogLevel, text: &str) {
-        let mut clean: String = text.chars().take(LINE_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut clean: String =
+            text.chars().take(LINE_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
         truncate(&mut clean, LINE_MAX);
-        let line = LogLine { plugin: &self.plugin, digest: &self.digest, source, level, text: clean.trim_end() };
+        let line =
+            LogLine { plugin: &self.plugin, digest: &self.digest, source, level, text: clean.trim_end() };
         self.watch.log_line(&line);
     }
 }

@@ -62,7 +62,12 @@ pub struct RejectionStatus {
 impl RejectionStatus {
     /// Of now.
     pub fn new(rejection: &Rejection, digest: Option<&str>, at: SystemTime) -> Self {
-        Self { reason: rejection.reason(), message: rejection.to_string(), digest: digest.map(str::to_owned), at: time(at) }
+        Self {
+            reason: rejection.reason(),
+            message: rejection.to_string(),
+            digest: digest.map(str::to_owned),
+            at: time(at),
+        }
     }
 }
 
@@ -95,9 +100,9 @@ pub struct PluginStatus {
     pub weight: f64,
     /// `bundled` or `deny`.
     pub on_error: &'static str,
-    /// Instances alive.
+    /// `warm` or `fresh`.
     pub instances: &'static str,
-    /// Instances that are there now.
+    /// Instances alive, running and waiting.
     pub live: usize,
     /// Calls of this version.
     pub calls: u64,

@@ -4,4 +4,5 @@
 mod folder_changes;
 mod refusals;
 mod running;
+mod seam;
 mod support;

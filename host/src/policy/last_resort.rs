@@ -8,7 +8,9 @@ use sluice_core::verdict::{Action, BreakerEffect, Verdict};
 /// The configured order: falling in equal steps from 1.
 pub fn votes(candidates: usize) -> Vec<Vote> {
     let count = u32::try_from(candidates).unwrap_or(u32::MAX);
-    (0..count).map(|at| Vote { score: Some(f64::from(count - at) / f64::from(count)), reason: None }).collect()
+    (0..count)
+        .map(|at| Vote { score: Some(f64::from(count - at) / f64::from(count)), reason: None })
+        .collect()
 }
 
 /// The row of a failure by transport and status alone.
@@ -18,7 +20,8 @@ pub fn verdict(failure: &FailureFacts) -> Verdict {
             (FailureKind::RetryableTimeout, Action::Switch, BreakerEffect::Count)
         }
         (None, Some(425 | 429)) => {
-            let breaker = if failure.retry_after.is_some() { BreakerEffect::Ignore } else { BreakerEffect::Count };
+            let breaker =
+                if failure.retry_after.is_some() { BreakerEffect::Ignore } else { BreakerEffect::Count };
             (FailureKind::RetryableRateLimit, Action::Switch, breaker)
         }
         (None, Some(401 | 403)) => (FailureKind::AuthDenied, Action::GiveUp, BreakerEffect::Ignore),

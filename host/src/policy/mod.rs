@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sluice_core::facts::{
-    AnswerFacts, Asked, Candidate, FailureFacts, Judgement, Moment, PluginKind, PluginRef, Ranking, RequestFacts, Tag,
-    TagPhase, Vote,
+    AnswerFacts, Asked, Candidate, FailureFacts, Judgement, Moment, PluginKind, PluginRef, Ranking,
+    RequestFacts, Tag, TagPhase, Vote,
 };
 
 use crate::plugin::{Ask, CallError, LogLevel, LogLine, LogSource, OnError, Plugin, PluginSet, Said};
@@ -48,8 +48,14 @@ impl Policy {
     }
 
     /// Which candidate is best. Nobody is asked when there is nothing to choose.
-    pub async fn rank(&self, request: &RequestFacts, moment: Moment, candidates: &[Candidate]) -> Asked<Ranking> {
-        let mut asked = self.nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
+    pub async fn rank(
+        &self,
+        request: &RequestFacts,
+        moment: Moment,
+        candidates: &[Candidate],
+    ) -> Asked<Ranking> {
+        let mut asked =
+            self.nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
         if candidates.len() < 2 {
             return asked;
         }
@@ -64,7 +70,9 @@ impl Policy {
         for plugin in own {
             let weight = plugin.options().weight;
             match self.put(plugin, question, &mut asked.by).await {
-                Answer::Said(Said::Votes(votes)) => add(&mut asked.advice, weight, plugin.name().clone(), votes),
+                Answer::Said(Said::Votes(votes)) => {
+                    add(&mut asked.advice, weight, plugin.name().clone(), votes)
+                }
                 Answer::Denied => {
                     asked.denied = true;
                     return asked;
@@ -83,7 +91,12 @@ impl Policy {
     }
 
     /// What a failure means: the first classifier with an opinion, the bundled one last.
-    pub async fn judge(&self, request: &RequestFacts, moment: Moment, failure: &FailureFacts) -> Asked<Judgement> {
+    pub async fn judge(
+        &self,
+        request: &RequestFacts,
+        moment: Moment,
+        failure: &FailureFacts,
+    ) -> Asked<Judgement> {
         let mut asked = self.nobody_asked(Judgement { verdict: last_resort::verdict(failure), by: None });
         let question = Ask::Classify(request, moment, failure);
         let bundled = std::iter::once(self.set.bundled(PluginKind::Classifier));
@@ -126,7 +139,9 @@ impl Policy {
         if bundled_due && bundled.wants_tags(head) {
             match self.put(bundled, question, &mut asked.by).await {
                 Answer::Said(Said::Tags(tags)) => self.accept(bundled, tags, head, &mut asked.advice),
-                Answer::Said(_) | Answer::Failed | Answer::Denied => self.set.watch().last_resort(PluginKind::Tagger),
+                Answer::Said(_) | Answer::Failed | Answer::Denied => {
+                    self.set.watch().last_resort(PluginKind::Tagger)
+                }
             }
         }
         asked

@@ -154,7 +154,7 @@ async fn collect(mut body: Incoming, limit: u64, tracker: &TaskTracker) -> Resul
     if body.size_hint().lower() > limit {
         return Err(too_large(body));
     }
-    let deadline = tokio::time::Instant::now() + BODY_WAIT;
+    let deadline = tokio::time::Instant::from_std(clock::now() + BODY_WAIT);
     let limit_here = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();

@@ -91,7 +91,7 @@ pub(super) async fn run(
     wait_max: Duration,
     progress: &Progress,
 ) -> Result<Ready, Fault> {
-    let sent = outgoing.client.exchange(outgoing.connect, || {
+    let sent = outgoing.client.exchange(outgoing.connect, outgoing.line, || {
         progress.sent();
         outgoing.request()
     });
@@ -100,13 +100,14 @@ pub(super) async fn run(
     progress.head(status);
     if !head.status.is_success() {
         let (text, error) = error_body(&mut body, limits.error_body).await;
-        return Err(Fault { status: Some(status), error, ..Fault::new(Stage::Body) }.with_body(&text, &head.headers, wait_max));
+        return Err(Fault { status: Some(status), error, ..Fault::new(Stage::Body) }.with_body(
+            &text,
+            &head.headers,
+            wait_max,
+        ));
     }
-    let answer = if outgoing.streaming {
-        first_content(body, rules).await
-    } else {
-        whole(body, limits.answer).await
-    };
+    let answer =
+        if outgoing.streaming { first_content(body, rules).await } else { whole(body, limits.answer).await };
     match answer {
         Ok(answer) => Ok(Ready { headers: head.headers, status, answer }),
         Err(fault) => Err(Fault { status: Some(status), ..fault }.with_headers(&head.headers, wait_max)),
@@ -156,7 +157,10 @@ async fn first_content(mut body: UpstreamBody, rules: Rules) -> Result<ReadyAnsw
                 return Err(Fault { error: Some(*error), ..Fault::new(Stage::FirstEvent) });
             }
             Some(End::TooLarge) => {
-                return Err(Fault { transport: Some(TransportError::Protocol), ..Fault::new(Stage::FirstEvent) });
+                return Err(Fault {
+                    transport: Some(TransportError::Protocol),
+                    ..Fault::new(Stage::FirstEvent)
+                });
             }
             Some(End::Well | End::Cut { .. } | End::Empty | End::Malformed) => {
                 return Err(Fault { transport: broken, ..Fault::new(Stage::FirstEvent) });

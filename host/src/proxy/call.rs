@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use sluice_core::budget::{self, AttemptClock, Budget};
+use sluice_core::budget::{self, Budget};
 use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
 use sluice_core::kind::{FailureKind, TransportError};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::verdict::Verdict;
 
 use super::attempt::{self, Progress, Ready};
+use super::begin::{Attempt, NotBegun};
 use super::error::{Failure, LastFault};
 use super::fault::Fault;
 use super::judge;
@@ -21,7 +22,7 @@ use super::settle::Ledger;
 use crate::clock;
 use crate::config::MinBudget;
 use crate::generation::{Route, Target};
-use crate::state::{GateRefusal, Lease, Permit, Pick, Priority, Running, Ticket};
+use crate::state::{Lease, Permit};
 
 /// A request whose route is known and whose body was read.
 pub(super) struct Call {
@@ -47,38 +48,20 @@ pub(super) struct Call {
     pub failed_credentials: Vec<(Arc<str>, usize)>,
 }
 
-/// What one attempt holds from its begin to its very end, a stream included. Dropped, it has taught nothing.
-pub(super) struct Attempt {
-    /// Position of its target in the route.
-    pub position: usize,
-    /// Number of the attempt.
-    pub number: u32,
-    /// When it began.
-    pub started: Instant,
-    /// Its limit and the deadline.
-    pub clock: AttemptClock,
-    /// The right to teach the breaker.
-    pub ticket: Ticket,
-    /// The credential in use.
-    pub credential: Option<Lease>,
-    _permits: Vec<Permit>,
-    _running: Running,
-}
-
-/// What came of one target.
-enum Stay {
-    Served(Attempt, Ready),
+/// Why a target does not serve.
+enum Leave {
     /// Left for the next one.
     Left(Failure),
     /// It was not able after all; nothing was tried.
     Skipped,
+    /// The request ends with this.
     End(Failure),
 }
 
-enum Begin {
-    Begun(Attempt),
-    Skipped,
-    Saturated(Failure),
+impl From<Failure> for Leave {
+    fn from(failure: Failure) -> Self {
+        Self::End(failure)
+    }
 }
 
 impl Call {
@@ -90,34 +73,35 @@ impl Call {
         let mut last = None;
         self.plan().await?;
         while let Some(position) = self.next_position().await? {
-            match self.stay(position).await? {
-                Stay::Served(attempt, ready) => return Ok((attempt, ready)),
-                Stay::Left(failure) => last = Some(failure),
-                Stay::Skipped => {}
-                Stay::End(failure) => return Err(failure),
+            match self.stay(position).await {
+                Ok(served) => return Ok(served),
+                Err(Leave::Left(failure)) => last = Some(failure),
+                Err(Leave::Skipped) => {}
+                Err(Leave::End(failure)) => return Err(failure),
             }
         }
         Err(last.unwrap_or_else(|| self.nobody(clock::now())))
     }
 
-    async fn stay(&mut self, position: usize) -> Result<Stay, Failure> {
+    async fn stay(&mut self, position: usize) -> Result<(Attempt, Ready), Leave> {
         let retry = self.route.config.retry;
         let mut left = RetriesLeft { rate_limit: retry.rate_limit, upstream: retry.upstream };
         let mut tries = 0;
         self.choice.tried[position] = true;
         loop {
-            let attempt = match self.begin(position).await? {
-                Begin::Begun(attempt) => attempt,
-                Begin::Skipped => return Ok(Stay::Skipped),
-                Begin::Saturated(failure) => return Ok(self.after_saturation(failure)),
+            let attempt = match self.begin(position).await {
+                Ok(attempt) => attempt,
+                Err(NotBegun::Skipped) => return Err(Leave::Skipped),
+                Err(NotBegun::Saturated(failure)) => return Err(self.after_saturation(failure)),
+                Err(NotBegun::End(failure)) => return Err(Leave::End(failure)),
             };
             let fault = match self.exchange(&attempt).await {
-                Ok(ready) => return Ok(Stay::Served(attempt, ready)),
+                Ok(ready) => return Ok((attempt, ready)),
                 Err(fault) => fault,
             };
             let (verdict, failure) = judge::judge(self, attempt, &fault).await?;
             if fault.by_deadline {
-                return Ok(Stay::End(Failure::BudgetExhausted));
+                return Err(Leave::End(Failure::BudgetExhausted));
             }
             let at = self.situation(clock::now(), position, &verdict, left, tries);
             match decide::next(&verdict, &at) {
@@ -133,121 +117,30 @@ impl Call {
                 }
                 Next::Switch => {
                     self.pay_switch(&verdict);
-                    return Ok(Stay::Left(failure));
+                    return Err(Leave::Left(failure));
                 }
                 Next::End { budget_denied } => {
                     if budget_denied {
-                        let key = self.target(position).cell.key().clone();
-                        self.ledger.shared().telemetry.metrics().retry_budget_denied(&key);
+                        let key = self.target(position).cell.key();
+                        self.ledger.shared().telemetry.metrics().retry_budget_denied(key);
                     }
-                    return Ok(Stay::End(failure));
+                    return Err(Leave::End(failure));
                 }
             }
         }
-    }
-
-    /// Takes what an attempt needs: the ticket first, so that one call alone waits as the probe; then a
-    /// credential and the permits.
-    async fn begin(&mut self, position: usize) -> Result<Begin, Failure> {
-        let route = self.route.clone();
-        let target = &route.targets[position];
-        let Ok(ticket) = target.cell.admit(clock::now()) else {
-            self.ledger.skipped(target);
-            return Ok(Begin::Skipped);
-        };
-        let permits = match self.permits(target).await? {
-            Ok(permits) => permits,
-            Err(begin) => return Ok(begin),
-        };
-        let failed = self.failed_with(target);
-        let credential = match target.upstream.pick(clock::now(), &failed) {
-            Pick::Lease(lease) => Some(lease),
-            Pick::NoneNeeded => None,
-            Pick::AllAside(_) | Pick::NoneLeft => {
-                self.ledger.skipped(target);
-                return Ok(Begin::Skipped);
-            }
-        };
-        let now = clock::now();
-        let own = if self.chat.stream { target.config.first_content } else { target.config.attempt };
-        let number = self.ledger.attempt_begins(target, self.choice.role(position), now);
-        Ok(Begin::Begun(Attempt {
-            position,
-            number,
-            started: now,
-            clock: self.budget.attempt(now, own),
-            ticket,
-            credential,
-            _permits: permits,
-            _running: target.cell.run(),
-        }))
-    }
-
-    /// The permits of one attempt. A call that has to wait gives its global permit back meanwhile, and takes
-    /// one again ahead of newcomers.
-    async fn permits(&mut self, target: &Target) -> Result<Result<Vec<Permit>, Begin>, Failure> {
-        let mut permits = Vec::with_capacity(1);
-        let began = clock::now();
-        let deadline = self.budget.deadline();
-        for gate in target.cell.gates() {
-            if let Some(permit) = gate.try_enter(Priority::Newcomer) {
-                permits.push(permit);
-                continue;
-            }
-            self.global = None;
-            let shared = self.ledger.shared().clone();
-            let entered = tokio::select! {
-                entered = gate.enter(Priority::Newcomer, deadline) => entered,
-                () = target.cell.refusing() => {
-                    self.ledger.skipped(target);
-                    return self.regain(began).await.map(|()| Err(Begin::Skipped));
-                }
-                () = shared.draining.cancelled() => return Err(Failure::Draining),
-            };
-            let refusal = match entered {
-                Ok(permit) => {
-                    permits.push(permit);
-                    None
-                }
-                Err(refusal) => Some(refusal),
-            };
-            self.regain(began).await?;
-            match refusal {
-                None => {}
-                Some(GateRefusal::Full) => return Ok(Err(Begin::Saturated(Failure::QueueFull))),
-                Some(GateRefusal::TimedOut) => return Ok(Err(Begin::Saturated(Failure::QueueTimeout))),
-            }
-        }
-        Ok(Ok(permits))
-    }
-
-    async fn regain(&mut self, began: Instant) -> Result<(), Failure> {
-        let deadline = self.budget.deadline();
-        if self.global.is_none() {
-            let gate = self.ledger.generation().global_gate().clone();
-            self.global = match gate.enter(Priority::Returning, deadline).await {
-                Ok(permit) => Some(permit),
-                Err(_) if clock::now() >= deadline => return Err(Failure::BudgetExhausted),
-                Err(GateRefusal::Full) => return Err(Failure::QueueFull),
-                Err(GateRefusal::TimedOut) => return Err(Failure::QueueTimeout),
-            };
-        }
-        let now = clock::now();
-        self.ledger.waited += now.saturating_duration_since(began);
-        if now >= deadline { Err(Failure::BudgetExhausted) } else { Ok(()) }
     }
 
     /// A gate of ours refused: a reason to switch, which costs a switch but no retry budget.
-    fn after_saturation(&mut self, failure: Failure) -> Stay {
+    fn after_saturation(&mut self, failure: Failure) -> Leave {
         self.ledger.saturated();
         let verdict = judge::saturation();
         let at = self.situation(clock::now(), usize::MAX, &verdict, RetriesLeft::default(), 0);
         match decide::next(&verdict, &at) {
             Next::Switch => {
                 self.pay_switch(&verdict);
-                Stay::Left(failure)
+                Leave::Left(failure)
             }
-            Next::Retry { .. } | Next::End { .. } => Stay::End(failure),
+            Next::Retry { .. } | Next::End { .. } => Leave::End(failure),
         }
     }
 
@@ -258,6 +151,7 @@ impl Call {
         let generation = self.ledger.generation();
         let outgoing = Outgoing {
             client: &target.client,
+            line: &attempt.hold.line,
             path: self.path,
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: &self.headers,
@@ -341,9 +235,13 @@ impl Call {
         target.upstream.page(now).iter().any(|c| c.aside.is_none() && !failed.contains(&c.index))
     }
 
-    fn failed_with(&self, target: &Target) -> Vec<usize> {
+    pub fn failed_with(&self, target: &Target) -> Vec<usize> {
         let name = target.upstream.name();
-        self.failed_credentials.iter().filter(|(upstream, _)| upstream == name).map(|(_, index)| *index).collect()
+        self.failed_credentials
+            .iter()
+            .filter(|(upstream, _)| upstream == name)
+            .map(|(_, index)| *index)
+            .collect()
     }
 
     fn pay_retry(&self, position: usize, verdict: &Verdict) {

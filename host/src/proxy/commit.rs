@@ -10,8 +10,9 @@ use sluice_core::retry_after;
 
 use super::Shared;
 use super::attempt::{Ready, ReadyAnswer};
+use super::begin::Attempt;
 use super::body::Body;
-use super::call::{Attempt, Call};
+use super::call::Call;
 use super::error::Failure;
 use super::fault::upstream_request_id;
 use super::relay::{Relay, secrets_of, served};
@@ -59,7 +60,7 @@ pub(super) async fn show(mut call: Call, mut attempt: Attempt, ready: Ready) -> 
                 output: (text as u64).div_ceil(4),
                 estimated: true,
             }));
-            served(&mut call, attempt);
+            drop(served(&mut call, attempt));
             Body::full(body)
         }
     };
@@ -72,7 +73,8 @@ pub(super) async fn show(mut call: Call, mut attempt: Attempt, ready: Ready) -> 
 pub(super) async fn fail(call: Call, failure: Failure) -> Response<Body> {
     let Call { ledger, route, global, .. } = call;
     drop(global);
-    let secrets: Vec<String> = route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
+    let secrets: Vec<String> =
+        route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
     refuse(ledger, &failure, &secrets).await
 }
 

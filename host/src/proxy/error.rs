@@ -106,7 +106,9 @@ impl LastFault {
             FailureKind::RetryableUpstream if matches!(upstream, Some(503 | 529)) => 503,
             FailureKind::GatewaySaturated => 503,
             FailureKind::RetryableUpstream | FailureKind::ModelUnavailable | FailureKind::AuthDenied => 502,
-            FailureKind::ContextLengthExceeded | FailureKind::ContentFiltered | FailureKind::InvalidRequest => {
+            FailureKind::ContextLengthExceeded
+            | FailureKind::ContentFiltered
+            | FailureKind::InvalidRequest => {
                 let in_band = self.error.as_ref().and_then(|e| e.status);
                 [self.status, in_band].into_iter().flatten().find(|s| (400..500).contains(s)).unwrap_or(400)
             }
@@ -225,7 +227,8 @@ impl Failure {
                 wait.is_none_or(|wait| wait > Duration::from_secs(60))
             }
             Self::Upstream(fault) => {
-                fault.passes_on() || matches!(fault.kind, FailureKind::AuthDenied | FailureKind::QuotaExhausted)
+                fault.passes_on()
+                    || matches!(fault.kind, FailureKind::AuthDenied | FailureKind::QuotaExhausted)
             }
             _ => false,
         }
@@ -246,14 +249,17 @@ impl Failure {
             Self::NotFound => "there is nothing at this path".to_owned(),
             Self::MethodNotAllowed { allow } => format!("this path takes {allow}"),
             Self::NoCapableTarget => {
-                "no target of this model declares what the request needs (tools, images, JSON output)".to_owned()
+                "no target of this model declares what the request needs (tools, images, JSON output)"
+                    .to_owned()
             }
             Self::ExcludedByPolicy => "the routing policy excludes every target for this request".to_owned(),
             Self::PluginDenied => "a policy plugin that must decide could not".to_owned(),
             Self::QueueFull => "too many requests are waiting already".to_owned(),
             Self::QueueTimeout => "no place became free in time".to_owned(),
             Self::Draining => "the gateway is shutting down".to_owned(),
-            Self::NoHealthyTarget { .. } => "no healthy target: every target of this model is failing".to_owned(),
+            Self::NoHealthyTarget { .. } => {
+                "no healthy target: every target of this model is failing".to_owned()
+            }
             Self::RateLimited { .. } => "every target of this model is rate limited".to_owned(),
             Self::CredentialDenied => "the upstream refuses the gateway's credential".to_owned(),
             Self::BudgetExhausted => "the time budget of the request is used up".to_owned(),

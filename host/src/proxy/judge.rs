@@ -5,7 +5,8 @@ use std::time::Instant;
 use sluice_core::kind::FailureKind;
 use sluice_core::verdict::{Action, BreakerEffect, Verdict};
 
-use super::call::{Attempt, Call};
+use super::begin::Attempt;
+use super::call::Call;
 use super::error::Failure;
 use super::fault::Fault;
 use crate::clock;
@@ -74,7 +75,8 @@ async fn ask(call: &mut Call, attempt: &Attempt, fault: &Fault, now: Instant) ->
     let other = {
         // The one in use has failed, whatever it is set aside for.
         let page = target.upstream.page(now);
-        let tried = |index| call.failed_credentials.iter().any(|(u, i)| u == target.upstream.name() && *i == index);
+        let tried =
+            |index| call.failed_credentials.iter().any(|(u, i)| u == target.upstream.name() && *i == index);
         page.iter().any(|c| c.aside.is_none() && Some(c.index) != in_use && !tried(c.index))
     };
     let index = u32::try_from(target.config.index).unwrap_or(u32::MAX);

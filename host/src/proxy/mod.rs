@@ -3,6 +3,7 @@
 
 mod admit;
 mod attempt;
+mod begin;
 mod body;
 mod call;
 mod commit;
@@ -21,7 +22,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,7 +30,6 @@ use tokio_util::task::TaskTracker;
 pub use body::Body;
 
 use crate::generation::Generation;
-use crate::server::pages::Page;
 use crate::telemetry::Telemetry;
 use error::Failure;
 use settle::Ledger;
@@ -95,9 +95,8 @@ pub async fn method_not_allowed(
 /// The models there are, or one of them: every route is one.
 pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&str>) -> Response<Body> {
     let generation = shared.current.load();
-    let entry = |name: &str| {
-        serde_json::json!({"id": name, "object": "model", "created": 0, "owned_by": "sluice"})
-    };
+    let entry =
+        |name: &str| serde_json::json!({"id": name, "object": "model", "created": 0, "owned_by": "sluice"});
     let id = admit::request_id(request.headers());
     let mut response = match one {
         None => {
@@ -115,9 +114,14 @@ pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&st
 }
 
 /// A page of the gateway itself, which is no request of an application.
-pub fn page(shared: &Arc<Shared>, request: &Request<Incoming>, page: Page) -> Response<Body> {
-    let mut response = Response::new(Body::full(page.body.into()));
-    *response.status_mut() = page.status;
+pub fn page(
+    shared: &Arc<Shared>,
+    request: &Request<Incoming>,
+    status: StatusCode,
+    text: String,
+) -> Response<Body> {
+    let mut response = Response::new(Body::full(text.into()));
+    *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     commit::add_request_id(shared, &admit::request_id(request.headers()), response.headers_mut());
     response

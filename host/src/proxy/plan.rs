@@ -32,7 +32,13 @@ pub(super) struct Choice {
 impl Choice {
     /// Nothing planned yet.
     pub fn new(targets: usize) -> Self {
-        Self { order: Vec::new(), first_choice: None, tried: vec![false; targets], after: None, current: None }
+        Self {
+            order: Vec::new(),
+            first_choice: None,
+            tried: vec![false; targets],
+            after: None,
+            current: None,
+        }
     }
 
     /// First choice or not.
@@ -202,7 +208,8 @@ impl Call {
         let blocked: Vec<Blocked> = fit.filter_map(|t| Blocked::of(t, now)).collect();
         let wait = blocked.iter().filter_map(Blocked::until).min().map(|until| until - now.min(until));
         // A probe that is out may end any moment.
-        let wait = if blocked.iter().any(|b| b.until().is_none()) { Some(wait.unwrap_or_default()) } else { wait };
+        let wait =
+            if blocked.iter().any(|b| b.until().is_none()) { Some(wait.unwrap_or_default()) } else { wait };
         if !blocked.is_empty() && blocked.iter().all(Blocked::by_rate_limit) {
             Failure::RateLimited { wait }
         } else {

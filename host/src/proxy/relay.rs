@@ -15,7 +15,8 @@ use sluice_core::kind::{Outcome, Stage, TransportError};
 use sluice_core::stream::{ChatStream, End};
 use tokio::time::Sleep;
 
-use super::call::{Attempt, Call};
+use super::begin::{Attempt, Hold};
+use super::call::Call;
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
@@ -34,7 +35,7 @@ pub struct Relay(State);
 
 enum State {
     /// The upstream is read and the client fed.
-    Flowing(Flowing),
+    Flowing(Box<Flowing>),
     /// The stream broke; its verdict is awaited, so that the breaker knows before the client does.
     Breaking(Pin<Box<dyn Future<Output = Bytes> + Send>>),
     /// Everything is said.
@@ -63,7 +64,7 @@ impl Relay {
         end: Option<End>,
     ) -> Self {
         let idle = IdleClock::new(call.route.config.idle, clock::now(), stream.content_events());
-        Self(State::Flowing(Flowing {
+        Self(State::Flowing(Box::new(Flowing {
             call,
             attempt,
             body,
@@ -72,7 +73,7 @@ impl Relay {
             idle,
             gather: Gather::default(),
             malformed_told: 0,
-        }))
+        })))
     }
 
     /// The next bytes for the client; none when everything is said.
@@ -187,8 +188,10 @@ impl Flowing {
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
         let (broken, transport) = match self.end.take() {
             Some(End::Well) => {
-                self.body.finish_aside();
-                served(&mut self.call, self.attempt);
+                // After the end marker the place is free at once, whatever the upstream still does.
+                let hold = served(&mut self.call, self.attempt);
+                hold.line.let_go();
+                self.body.finish_aside(());
                 return Finish::Well(last);
             }
             Some(End::Error(error)) => (Break::Reported(error), None),
@@ -206,20 +209,21 @@ impl Flowing {
     fn client_left(mut self) {
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
         if self.stream.finished() {
-            self.body.finish_aside();
-            served(&mut self.call, self.attempt);
+            let hold = served(&mut self.call, self.attempt);
+            self.body.finish_aside(hold);
         }
     }
 }
 
-/// A stream or whole answer has ended well.
-pub(super) fn served(call: &mut Call, attempt: Attempt) {
+/// A stream or whole answer has ended well. Gives what the attempt still holds.
+pub(super) fn served(call: &mut Call, attempt: Attempt) -> Hold {
     let now = clock::now();
     call.target(attempt.position).cell.observe_result(now, true);
     attempt.ticket.success(now);
     call.ledger.attempt_served();
     let outcome = if call.ledger.degraded() { Outcome::FallbackSuccess } else { Outcome::Success };
     call.ledger.end(Ending { status: 200, outcome, error_code: None });
+    attempt.hold
 }
 
 /// Judges a stream that broke after commit, settles it, and gives the event it ends with.
@@ -264,7 +268,13 @@ struct IdleClock {
 
 impl IdleClock {
     fn new(limit: Option<Duration>, now: Instant, content_events: u64) -> Self {
-        Self { limit, over_at: now + limit.unwrap_or_default(), held_since: None, content_events, timer: None }
+        Self {
+            limit,
+            over_at: now + limit.unwrap_or_default(),
+            held_since: None,
+            content_events,
+            timer: None,
+        }
     }
 
     /// Bytes were handed on: from now on the client is waited for.

@@ -7,12 +7,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use http_body_util::Full;
 
-use crate::upstream::Client;
+use crate::upstream::{Client, Line};
 
 /// One request to one target, ready to be sent, and sent again when a reused connection turns out dead.
 pub(super) struct Outgoing<'a> {
     /// The upstream.
     pub client: &'a Client,
+    /// Is told which connection is used.
+    pub line: &'a Line,
     /// Path behind its base URL.
     pub path: &'a str,
     /// Which of its credentials to use.

@@ -108,8 +108,12 @@ fn code_value(failure: &Failure, passed_on: Option<&ProviderError>) -> Value {
 
 fn further_members(error: &ProviderError, secrets: &[&str]) -> Map<String, Value> {
     const OURS: [&str; 3] = ["request_id", "attempts", "budget_left_ms"];
-    let mut members: Map<String, Value> =
-        error.more.iter().filter(|(key, _)| !OURS.contains(&key.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut members: Map<String, Value> = error
+        .more
+        .iter()
+        .filter(|(key, _)| !OURS.contains(&key.as_str()))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     members.values_mut().for_each(|value| clean_value(value, secrets));
     members
 }

@@ -20,10 +20,10 @@ use super::respond::AttemptView;
 use crate::clock;
 use crate::generation::{Generation, Target};
 use crate::policy;
+use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
 use crate::telemetry::record::{AttemptRecord, Choice, Record, Served};
-use crate::telemetry::decisions::Decision;
 
 /// Status of a request whose client left.
 const CLIENT_CLOSED: u16 = 499;
@@ -274,7 +274,13 @@ impl Ledger {
         });
         if note.record.role == Role::Fallback {
             let took = note.record.took;
-            self.event(ProviderEvent::FallbackSucceeded, note.record.target.clone(), None, note.record.status, Some(took));
+            self.event(
+                ProviderEvent::FallbackSucceeded,
+                note.record.target.clone(),
+                None,
+                note.record.status,
+                Some(took),
+            );
         }
     }
 

@@ -33,13 +33,12 @@ impl Admin {
         Some(match path {
             "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared),
             "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.shared)),
-            "/debug/plugins" => {
-                pages::plugins(self.shared.current.load().number, &self.registry.status())
-            }
+            "/debug/plugins" => pages::plugins(self.shared.current.load().number, &self.registry.status()),
             "/debug/decisions" => {
-                let id = request.uri().query().and_then(|query| {
-                    query.split('&').find_map(|pair| pair.strip_prefix("request_id="))
-                });
+                let id = request
+                    .uri()
+                    .query()
+                    .and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("request_id=")));
                 pages::decisions(&self.shared.telemetry.decisions().list(id))
             }
             _ => return None,
@@ -50,14 +49,15 @@ impl Admin {
         let scrape = snapshot::scrape(&self.shared, &self.registry.status());
         match self.shared.telemetry.metrics().render(&scrape) {
             Ok(text) => {
-                let mut response = proxy::page(&self.shared, request, Page { status: StatusCode::OK, body: text });
+                let mut response =
+                    proxy::page(&self.shared, request, StatusCode::OK, text);
                 response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
                 response
             }
             Err(error) => {
                 tracing::error!(%error, "metrics could not be written");
                 let body = r#"{"error":"metrics could not be written; see the log"}"#.to_owned();
-                proxy::page(&self.shared, request, Page { status: StatusCode::INTERNAL_SERVER_ERROR, body })
+                proxy::page(&self.shared, request, StatusCode::INTERNAL_SERVER_ERROR, body)
             }
         }
     }
@@ -77,7 +77,7 @@ impl Serve for Admin {
                 return self.metrics(&request);
             }
             match self.page(&request) {
-                Some(page) => proxy::page(&self.shared, &request, page),
+                Some(page) => proxy::page(&self.shared, &request, page.status, page.body),
                 None => proxy::refused_page(&self.shared, &request, false),
             }
         })

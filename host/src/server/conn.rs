@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,14 +47,6 @@ pub struct Listener<S> {
 }
 
 impl<S: Serve> Listener<S> {
-    /// Binds. Port 0 takes a free one.
-    ///
-    /// # Errors
-    /// When the address cannot be bound.
-    pub async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
-        TcpListener::bind(at).await
-    }
-
     /// A listener on a bound socket.
     pub fn new(socket: TcpListener, service: Arc<S>, tracker: TaskTracker) -> Self {
         Self { socket, service, tracker }

@@ -45,14 +45,19 @@ impl Serve for Main {
                 CHAT => proxy::method_not_allowed(shared, request, "POST").await,
                 "/livez" | "/readyz" if get => {
                     let page = snapshot::health_page(request.uri().path(), &self.health, shared);
-                    proxy::page(shared, &request, page)
+                    proxy::page(shared, &request, page.status, page.body)
                 }
                 MODELS if get => proxy::models(shared, &request, None),
                 path if path.starts_with("/v1/models/") && get => {
-                    let id = percent_decode_str(&path["/v1/models/".len()..]).decode_utf8_lossy().into_owned();
+                    let id =
+                        percent_decode_str(&path["/v1/models/".len()..]).decode_utf8_lossy().into_owned();
                     proxy::models(shared, &request, Some(&id))
                 }
-                path if path == MODELS || path.starts_with("/v1/models/") || path == "/livez" || path == "/readyz" => {
+                path if path == MODELS
+                    || path.starts_with("/v1/models/")
+                    || path == "/livez"
+                    || path == "/readyz" =>
+                {
                     proxy::method_not_allowed(shared, request, "GET").await
                 }
                 _ => proxy::not_found(shared, request).await,

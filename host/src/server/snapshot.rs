@@ -170,7 +170,12 @@ pub(super) fn scrape(shared: &Shared, plugins: &[PluginStatus]) -> Scrape {
     };
     let gate = |gate: &Arc<Gate>| {
         let page = gate.snapshot();
-        GateGauges { gate: gate.name().clone(), in_flight: page.in_flight, limit: page.limit, queue: page.queue }
+        GateGauges {
+            gate: gate.name().clone(),
+            in_flight: page.in_flight,
+            limit: page.limit,
+            queue: page.queue,
+        }
     };
     Scrape {
         targets: generation.cells.targets.iter().map(target).collect(),

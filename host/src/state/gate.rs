@@ -61,15 +61,8 @@ struct Inner {
 impl Gate {
     /// An empty gate; the name is its metric label.
     pub fn new(name: &str, limits: config::Gate, watch: Arc<dyn StateWatch>) -> Self {
-        let inner = Inner {
-            line: Line::new(line_limits(limits)),
-            queue_wait: limits.queue_wait,
-        };
-        Self {
-            name: name.into(),
-            watch,
-            inner: Mutex::new(inner),
-        }
+        let inner = Inner { line: Line::new(line_limits(limits)), queue_wait: limits.queue_wait };
+        Self { name: name.into(), watch, inner: Mutex::new(inner) }
     }
 
     /// Its metric label: `global`, `upstream:NAME`, `target:NAME/MODEL`, `caller:NAME`.
@@ -91,11 +84,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`GateRefusal`], already told to the watch.
-    pub async fn enter(
-        self: &Arc<Self>,
-        priority: Priority,
-        until: Instant,
-    ) -> Result<Permit, GateRefusal> {
+    pub async fn enter(self: &Arc<Self>, priority: Priority, until: Instant) -> Result<Permit, GateRefusal> {
         let began = clock::now();
         let waited = match self.stand(priority, began, until) {
             Stand::In => Ok(Permit { gate: self.clone() }),
@@ -109,8 +98,7 @@ impl Gate {
                 waiting.claim()
             }
         };
-        self.watch
-            .gate_waited(&self.name, clock::now().saturating_duration_since(began));
+        self.watch.gate_waited(&self.name, clock::now().saturating_duration_since(began));
         waited.inspect_err(|refusal| self.watch.gate_refused(&self.name, *refusal))
     }
 
@@ -146,14 +134,7 @@ impl Gate {
             Err(Full) => Stand::Full,
             Ok(id) => {
                 let longest = now.checked_add(inner.queue_wait).unwrap_or(until);
-                Stand::Waiting(
-                    Waiting {
-                        gate: self.clone(),
-                        id,
-                    },
-                    woken,
-                    until.min(longest),
-                )
+                Stand::Waiting(Waiting { gate: self.clone(), id }, woken, until.min(longest))
             }
         }
     }
@@ -181,13 +162,7 @@ impl Waiting {
     /// what was claimed is no longer its own.
     fn claim(self) -> Result<Permit, GateRefusal> {
         let granted = lock(&self.gate.inner).line.claim(self.id);
-        if granted {
-            Ok(Permit {
-                gate: self.gate.clone(),
-            })
-        } else {
-            Err(GateRefusal::TimedOut)
-        }
+        if granted { Ok(Permit { gate: self.gate.clone() }) } else { Err(GateRefusal::TimedOut) }
     }
 }
 
@@ -222,8 +197,5 @@ fn wake(waiter: oneshot::Sender<()>) {
 }
 
 const fn line_limits(gate: config::Gate) -> Limits {
-    Limits {
-        max_in_flight: gate.max_in_flight,
-        queue: gate.queue,
-    }
+    Limits { max_in_flight: gate.max_in_flight, queue: gate.queue }
 }

@@ -76,10 +76,7 @@ pub struct Cells {
 impl State {
     /// Without any cells.
     pub fn new(watch: Arc<dyn StateWatch>) -> Self {
-        Self {
-            watch,
-            kept: Mutex::new(Kept::default()),
-        }
+        Self { watch, kept: Mutex::new(Kept::default()) }
     }
 
     /// Makes `config` the running one: its limits and thresholds apply in place, cells it does not name are
@@ -107,12 +104,7 @@ impl State {
                         behind.set(&config.breaker);
                         behind.clone()
                     }
-                    None => Arc::new(target_cell::Kept::new(
-                        &target.key,
-                        &config.breaker,
-                        &self.watch,
-                        now,
-                    )),
+                    None => Arc::new(target_cell::Kept::new(&target.key, &config.breaker, &self.watch, now)),
                 };
                 kept.targets.insert(id, behind.clone());
                 let upstream = upstreams[&target.upstream.name].clone();
@@ -121,12 +113,7 @@ impl State {
             .collect();
         kept.global = Some(global.clone());
         kept.retry_budget = Some(retry_budget.clone());
-        Cells {
-            global,
-            targets,
-            upstreams,
-            retry_budget,
-        }
+        Cells { global, targets, upstreams, retry_budget }
     }
 
     /// Those of the configuration, and those of its targets: the same ones in every checked configuration.
@@ -137,10 +124,7 @@ impl State {
         kept: &mut Kept,
     ) -> BTreeMap<Arc<str>, Arc<UpstreamCell>> {
         let mut cells = BTreeMap::new();
-        for upstream in config
-            .upstreams
-            .values()
-            .chain(config.targets.iter().map(|target| &target.upstream))
+        for upstream in config.upstreams.values().chain(config.targets.iter().map(|target| &target.upstream))
         {
             let name = &upstream.name;
             if cells.contains_key(name) {
@@ -151,12 +135,8 @@ impl State {
             let gate = before.map(|before| before.gate.clone());
             let gate = self.gate(gate, &format!("upstream:{name}"), upstream.gate);
             let credentials = upstream::keep(&upstream.credentials, before);
-            cells.insert(
-                name.clone(),
-                Arc::new(UpstreamCell::new(name, &gate, &credentials)),
-            );
-            kept.upstreams
-                .insert(id, upstream::Kept { gate, credentials });
+            cells.insert(name.clone(), Arc::new(UpstreamCell::new(name, &gate, &credentials)));
+            kept.upstreams.insert(id, upstream::Kept { gate, credentials });
         }
         cells
     }
@@ -169,15 +149,8 @@ impl State {
         old: &Kept,
         kept: &mut Kept,
     ) -> Option<Arc<Gate>> {
-        let limits = config::Gate {
-            max_in_flight: target.max_in_flight?,
-            ..target.upstream.gate
-        };
-        let gate = self.gate(
-            old.target_gates.get(id).cloned(),
-            &format!("target:{}", target.key),
-            limits,
-        );
+        let limits = config::Gate { max_in_flight: target.max_in_flight?, ..target.upstream.gate };
+        let gate = self.gate(old.target_gates.get(id).cloned(), &format!("target:{}", target.key), limits);
         kept.target_gates.insert(id.to_owned(), gate.clone());
         Some(gate)
     }
@@ -229,14 +202,8 @@ fn retry_settings(config: config::RetryBudget) -> retry_budget::Settings {
 fn upstream_id(upstream: &config::Upstream) -> String {
     let base = &upstream.base;
     let scheme = if base.tls { "https" } else { "http" };
-    let query = base
-        .query
-        .as_deref()
-        .map_or(String::new(), |query| format!("?{query}"));
-    format!(
-        "{} {scheme}://{}{}{query}",
-        upstream.name, base.authority, base.path
-    )
+    let query = base.query.as_deref().map_or(String::new(), |query| format!("?{query}"));
+    format!("{} {scheme}://{}{}{query}", upstream.name, base.authority, base.path)
 }
 
 fn target_id(target: &config::Target) -> String {

@@ -107,12 +107,7 @@ impl TargetCell {
         gate: Option<Arc<Gate>>,
         kept: Arc<Kept>,
     ) -> Self {
-        Self {
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            upstream,
-            gate,
-            kept,
-        }
+        Self { index: u32::try_from(index).unwrap_or(u32::MAX), upstream, gate, kept }
     }
 
     /// `upstream/model`.
@@ -128,9 +123,7 @@ impl TargetCell {
     /// The gates of an attempt, in the order they are to be entered: its own first, so that nobody holds a
     /// permit of the upstream, which its other targets need, while waiting for this one.
     pub fn gates(&self) -> impl Iterator<Item = &Arc<Gate>> {
-        self.gate
-            .iter()
-            .chain(std::iter::once(self.upstream.gate()))
+        self.gate.iter().chain(std::iter::once(self.upstream.gate()))
     }
 
     /// Whether it can take a call now. Takes nothing.
@@ -146,10 +139,7 @@ impl TargetCell {
         let (ticket, change) = {
             let mut inner = lock(&self.kept.inner);
             match inner.able(now) {
-                Able::Yes | Able::Probe => inner
-                    .breaker
-                    .admit(now)
-                    .map_err(|refused| open(refused, None))?,
+                Able::Yes | Able::Probe => inner.breaker.admit(now).map_err(|refused| open(refused, None))?,
                 refused => return Err(refused),
             }
         };
@@ -219,10 +209,7 @@ impl TargetCell {
 
     /// Recent p95 to commit.
     pub fn p95_to_commit(&self, now: Instant) -> Option<Duration> {
-        lock(&self.kept.inner)
-            .latency
-            .percentiles(now)
-            .map(|read| read.p95)
+        lock(&self.kept.inner).latency.percentiles(now).map(|read| read.p95)
     }
 
     /// What a router is told. `tried` is the request's to set.
@@ -239,19 +226,11 @@ impl TargetCell {
             first_content_p50_ms: page.first_content.map(|read| ms(read.p50)),
             first_content_p95_ms: page.first_content.map(|read| ms(read.p95)),
             in_flight: page.in_flight,
-            capacity: self
-                .gates()
-                .map(|gate| gate.snapshot().limit)
-                .min()
-                .unwrap_or(u32::MAX),
+            capacity: self.gates().map(|gate| gate.snapshot().limit).min().unwrap_or(u32::MAX),
             quota_left: page.quota_left,
             cool_down_ms: u32::try_from(cool_down).unwrap_or(u32::MAX),
             // To a router, a breaker that would let a probe through is half-open, whether or not one was.
-            breaker: if page.able == Able::Probe {
-                BreakerState::HalfOpen
-            } else {
-                page.breaker.state
-            },
+            breaker: if page.able == Able::Probe { BreakerState::HalfOpen } else { page.breaker.state },
             failures: page.breaker.failures,
             tried: false,
         }
@@ -330,9 +309,7 @@ impl Inner {
     fn able(&self, now: Instant) -> Able {
         let cooling = self.cooling(now);
         match (self.breaker.able(now), cooling) {
-            (refused @ breaker::Able::No { .. }, _) => {
-                open(refused, cooling.map(|(until, _)| until))
-            }
+            (refused @ breaker::Able::No { .. }, _) => open(refused, cooling.map(|(until, _)| until)),
             (_, Some((until, kind))) => Able::Cooling { until, kind },
             (breaker::Able::Probe, None) => Able::Probe,
             (breaker::Able::Yes, None) => Able::Yes,
@@ -342,23 +319,15 @@ impl Inner {
 
 fn open(refused: breaker::Able, cooling_until: Option<Instant>) -> Able {
     match refused {
-        breaker::Able::No { until: Some(until) } => Able::Open {
-            until: Some(cooling_until.map_or(until, |cooling| cooling.max(until))),
-        },
+        breaker::Able::No { until: Some(until) } => {
+            Able::Open { until: Some(cooling_until.map_or(until, |cooling| cooling.max(until))) }
+        }
         _ => Able::Open { until: None },
     }
 }
 
 fn breaker_settings(config: &config::Breaker) -> breaker::Settings {
-    let rate = config.rate.map(|rate| breaker::RateRule {
-        window: rate.window,
-        min: rate.min,
-        ratio: rate.ratio,
-    });
-    breaker::Settings {
-        consecutive: config.consecutive,
-        rate,
-        open: config.open,
-        open_max: config.open_max,
-    }
+    let rate =
+        config.rate.map(|rate| breaker::RateRule { window: rate.window, min: rate.min, ratio: rate.ratio });
+    breaker::Settings { consecutive: config.consecutive, rate, open: config.open, open_max: config.open_max }
 }

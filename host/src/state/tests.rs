@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::time::Duration;
 
@@ -14,11 +9,7 @@ use crate::clock;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-pub(super) const GATE: config::Gate = config::Gate {
-    max_in_flight: 4,
-    queue: 8,
-    queue_wait: SECOND,
-};
+pub(super) const GATE: config::Gate = config::Gate { max_in_flight: 4, queue: 8, queue_wait: SECOND };
 
 pub(super) const BREAKER: config::Breaker = config::Breaker {
     consecutive: 3,
@@ -57,10 +48,7 @@ impl StateWatch for Told {
 }
 
 pub(super) fn upstream(name: &str, path: &str, keys: &[&str]) -> Arc<config::Upstream> {
-    let credential = |key: &&str| config::Credential {
-        key: (*key).into(),
-        reference: format!("env:{key}"),
-    };
+    let credential = |key: &&str| config::Credential { key: (*key).into(), reference: format!("env:{key}") };
     Arc::new(config::Upstream {
         name: name.into(),
         base: config::BaseUrl {
@@ -91,9 +79,7 @@ pub(super) fn target(upstream: &Arc<config::Upstream>, model: &str) -> Arc<confi
 }
 
 pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
-    let upstreams = targets
-        .iter()
-        .map(|target| (target.upstream.name.clone(), target.upstream.clone()));
+    let upstreams = targets.iter().map(|target| (target.upstream.name.clone(), target.upstream.clone()));
     Config {
         file: None,
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -115,37 +101,15 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         state_dir: "state".into(),
         breaker: BREAKER,
         gates: GATE,
-        retry_budget: config::RetryBudget {
-            ratio: 0.0,
-            min_per_second: 1,
-            window: 10 * SECOND,
-        },
-        limits: config::Limits {
-            body: 1,
-            answer: 1,
-            event: 1,
-            error_body: 1,
-            held_events: 1,
-            held_bytes: 1,
-        },
-        drain: config::Drain {
-            window: SECOND,
-            limit: SECOND,
-        },
+        retry_budget: config::RetryBudget { ratio: 0.0, min_per_second: 1, window: 10 * SECOND },
+        limits: config::Limits { body: 1, answer: 1, event: 1, error_body: 1, held_events: 1, held_bytes: 1 },
+        drain: config::Drain { window: SECOND, limit: SECOND },
         readiness: config::Readiness::Targets,
         account_usage: false,
         forward_headers: Vec::new(),
         return_headers: Vec::new(),
-        tags: config::Tags {
-            in_body: false,
-            expose_upstream: true,
-            names: BTreeMap::new(),
-        },
-        log: config::Log {
-            level: "info".to_owned(),
-            format: config::LogFormat::Json,
-            records: true,
-        },
+        tags: config::Tags { in_body: false, expose_upstream: true, names: BTreeMap::new() },
+        log: config::Log { level: "info".to_owned(), format: config::LogFormat::Json, records: true },
         decisions: 1,
     }
 }
@@ -169,12 +133,7 @@ fn a_reload_keeps_what_is_known_and_moves_it_to_its_new_position() {
 
     let second = state.attach(&configuration(vec![target(&b, "m"), target(&a, "m")]), now);
     assert!(matches!(second.targets[0].able(now), Able::Cooling { .. }));
-    assert_eq!(
-        second.targets[1].able(now),
-        Able::Open {
-            until: Some(now + 30 * SECOND)
-        }
-    );
+    assert_eq!(second.targets[1].able(now), Able::Open { until: Some(now + 30 * SECOND) });
     assert_eq!(second.targets[1].candidate_numbers(now).target, 1);
     assert_eq!(
         first.targets[0].candidate_numbers(now).target,
@@ -191,30 +150,17 @@ fn a_reload_keeps_what_is_known_and_moves_it_to_its_new_position() {
 fn another_base_url_starts_fresh() {
     let now = clock::now();
     let state = State::new(Arc::new(()));
-    let first = state.attach(
-        &configuration(vec![target(&upstream("a", "/v1", &["k1"]), "m")]),
-        now,
-    );
+    let first = state.attach(&configuration(vec![target(&upstream("a", "/v1", &["k1"]), "m")]), now);
     first.targets[0].admit(now).unwrap().open(now);
     first.upstreams["a"].set_aside(0, now + SECOND, AsideState::Quota);
-    let permit = first.upstreams["a"]
-        .gate()
-        .try_enter(Priority::Newcomer)
-        .unwrap();
+    let permit = first.upstreams["a"].gate().try_enter(Priority::Newcomer).unwrap();
 
-    let second = state.attach(
-        &configuration(vec![target(&upstream("a", "/v2", &["k1"]), "m")]),
-        now,
-    );
+    let second = state.attach(&configuration(vec![target(&upstream("a", "/v2", &["k1"]), "m")]), now);
     assert_eq!(second.targets[0].able(now), Able::Yes);
     assert_eq!(second.upstreams["a"].all_aside(now), None);
     assert_eq!(second.upstreams["a"].gate().snapshot().in_flight, 0);
     drop(permit);
-    assert_eq!(
-        first.upstreams["a"].gate().snapshot().in_flight,
-        0,
-        "old calls end where they began"
-    );
+    assert_eq!(first.upstreams["a"].gate().snapshot().in_flight, 0, "old calls end where they began");
 }
 
 #[test]
@@ -223,9 +169,7 @@ fn changed_limits_apply_in_place() {
     let state = State::new(Arc::new(()));
     let mut config = configuration(vec![target(&upstream("a", "/v1", &[]), "m")]);
     let first = state.attach(&config, now);
-    let held: Vec<Permit> = (0..4)
-        .map(|_| first.global.try_enter(Priority::Newcomer).unwrap())
-        .collect();
+    let held: Vec<Permit> = (0..4).map(|_| first.global.try_enter(Priority::Newcomer).unwrap()).collect();
     config.gates.max_in_flight = 2;
     config.breaker.consecutive = 1;
     config.retry_budget.min_per_second = 0;
@@ -236,10 +180,7 @@ fn changed_limits_apply_in_place() {
     assert_eq!(second.global.snapshot().in_flight, 0);
     assert!(!first.retry_budget.take(now));
     first.targets[0].admit(now).unwrap().failure(now);
-    assert_eq!(
-        second.targets[0].page(now).breaker.state,
-        BreakerState::Open
-    );
+    assert_eq!(second.targets[0].page(now).breaker.state, BreakerState::Open);
 }
 
 #[test]
@@ -248,29 +189,16 @@ fn a_targets_own_gate_is_entered_first_and_kept_over_a_reload() {
     let state = State::new(Arc::new(()));
     let limited = |max_in_flight| {
         let target = target(&upstream("a", "/v1", &[]), "m");
-        configuration(vec![Arc::new(config::Target {
-            max_in_flight,
-            ..(*target).clone()
-        })])
+        configuration(vec![Arc::new(config::Target { max_in_flight, ..(*target).clone() })])
     };
     let first = state.attach(&limited(Some(2)), now);
-    let names: Vec<_> = first.targets[0]
-        .gates()
-        .map(|gate| gate.name().to_string())
-        .collect();
+    let names: Vec<_> = first.targets[0].gates().map(|gate| gate.name().to_string()).collect();
     assert_eq!(names, ["target:a/m", "upstream:a"]);
     assert_eq!(first.targets[0].candidate_numbers(now).capacity, 2);
     let second = state.attach(&limited(Some(1)), now);
-    assert_eq!(
-        first.targets[0].candidate_numbers(now).capacity,
-        1,
-        "in place"
-    );
+    assert_eq!(first.targets[0].candidate_numbers(now).capacity, 1, "in place");
     let third = state.attach(&limited(None), now);
-    assert_eq!(
-        third.targets[0].candidate_numbers(now).capacity,
-        GATE.max_in_flight
-    );
+    assert_eq!(third.targets[0].candidate_numbers(now).capacity, GATE.max_in_flight);
     drop(second);
     let fourth = state.attach(&limited(Some(3)), now);
     assert_eq!(fourth.targets[0].candidate_numbers(now).capacity, 3);
@@ -281,23 +209,13 @@ fn what_no_configuration_names_is_let_go() {
     let now = clock::now();
     let state = State::new(Arc::new(()));
     let (a, b) = (upstream("a", "/v1", &["k1"]), upstream("b", "/v1", &[]));
-    let first = state.attach(
-        &configuration(vec![target(&a, "m"), target(&a, "n"), target(&b, "m")]),
-        now,
-    );
+    let first = state.attach(&configuration(vec![target(&a, "m"), target(&a, "n"), target(&b, "m")]), now);
     first.targets[0].admit(now).unwrap().open(now);
     drop(first);
     drop(state.attach(&configuration(vec![target(&b, "m")]), now));
     {
         let kept = lock(&state.kept);
-        assert_eq!(
-            (
-                kept.targets.len(),
-                kept.upstreams.len(),
-                kept.target_gates.len()
-            ),
-            (1, 1, 0)
-        );
+        assert_eq!((kept.targets.len(), kept.upstreams.len(), kept.target_gates.len()), (1, 1, 0));
     }
     let back = state.attach(&configuration(vec![target(&a, "m")]), now);
     assert_eq!(back.targets[0].able(now), Able::Yes);
@@ -309,21 +227,12 @@ fn a_new_configuration_gives_denied_credentials_another_chance() {
     let state = State::new(Arc::new(()));
     let with = |keys: &[&str]| configuration(vec![target(&upstream("a", "/v1", keys), "m")]);
     let first = state.attach(&with(&["k1", "k2", "k3"]), now);
-    for (index, aside) in [
-        AsideState::Denied,
-        AsideState::Quota,
-        AsideState::RateLimited,
-    ]
-    .into_iter()
-    .enumerate()
+    for (index, aside) in
+        [AsideState::Denied, AsideState::Quota, AsideState::RateLimited].into_iter().enumerate()
     {
         first.upstreams["a"].set_aside(index, now + SECOND, aside);
     }
     let second = state.attach(&with(&["k3", "k4", "k1"]), now);
-    let states: Vec<_> = second.upstreams["a"]
-        .page(now)
-        .iter()
-        .map(|c| c.aside.map(|a| a.state))
-        .collect();
+    let states: Vec<_> = second.upstreams["a"].page(now).iter().map(|c| c.aside.map(|a| a.state)).collect();
     assert_eq!(states, [Some(AsideState::RateLimited), None, None]);
 }

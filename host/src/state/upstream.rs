@@ -100,15 +100,10 @@ pub(super) struct Credential {
 
 /// The credentials of a new configuration: those with a key the old one had keep what is known about them,
 /// but for a refusal, since the operator may have put right what it was about.
-pub(super) fn keep(
-    configured: &[config::Credential],
-    before: Option<&Kept>,
-) -> Vec<Arc<Credential>> {
+pub(super) fn keep(configured: &[config::Credential], before: Option<&Kept>) -> Vec<Arc<Credential>> {
     let known = |key: &SecretString| {
         let same = |old: &&Arc<Credential>| old.key.expose_secret() == key.expose_secret();
-        before
-            .and_then(|before| before.credentials.iter().find(same))
-            .cloned()
+        before.and_then(|before| before.credentials.iter().find(same)).cloned()
     };
     configured
         .iter()
@@ -130,11 +125,7 @@ pub(super) fn keep(
 
 impl UpstreamCell {
     pub(super) fn new(name: &Arc<str>, gate: &Arc<Gate>, credentials: &[Arc<Credential>]) -> Self {
-        Self {
-            name: name.clone(),
-            gate: gate.clone(),
-            credentials: credentials.to_vec(),
-        }
+        Self { name: name.clone(), gate: gate.clone(), credentials: credentials.to_vec() }
     }
 
     /// Its name.
@@ -153,21 +144,13 @@ impl UpstreamCell {
         if self.credentials.is_empty() {
             return Pick::NoneNeeded;
         }
-        let untried = || {
-            self.credentials
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| !tried.contains(index))
-        };
+        let untried = || self.credentials.iter().enumerate().filter(|(index, _)| !tried.contains(index));
         let free = untried()
             .filter(|(_, credential)| credential.aside(now).is_none())
             .min_by_key(|(_, credential)| credential.in_flight.load(Ordering::Relaxed));
         if let Some((index, credential)) = free {
             credential.in_flight.fetch_add(1, Ordering::Relaxed);
-            return Pick::Lease(Lease {
-                index,
-                credential: credential.clone(),
-            });
+            return Pick::Lease(Lease { index, credential: credential.clone() });
         }
         first_back(untried().filter_map(|(_, credential)| credential.aside(now)))
             .map_or(Pick::NoneLeft, Pick::AllAside)
@@ -175,11 +158,8 @@ impl UpstreamCell {
 
     /// Why no call could be sent now, as [`Pick::AllAside`] tells it; none: one could. Takes nothing.
     pub fn all_aside(&self, now: Instant) -> Option<Aside> {
-        let asides: Option<Vec<Aside>> = self
-            .credentials
-            .iter()
-            .map(|credential| credential.aside(now))
-            .collect();
+        let asides: Option<Vec<Aside>> =
+            self.credentials.iter().map(|credential| credential.aside(now)).collect();
         asides.and_then(|asides| first_back(asides.into_iter()))
     }
 

@@ -13,7 +13,7 @@ pub mod names;
 pub mod record;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tracing_subscriber::filter::Targets;
@@ -108,7 +108,7 @@ impl Telemetry {
         count(&inner.metrics, event);
         let rules = inner.log.load();
         if rules.levels.would_enable(EVENTS, &event.level()) {
-            inner.writer.push(event.line(rules.log.format, SystemTime::now()));
+            inner.writer.push(event.line(rules.log.format, crate::clock::wall()));
         }
     }
 

@@ -10,7 +10,8 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
 
-use super::pool::{Pool, Sender};
+use super::line::Line;
+use super::pool::{Connection, Pool, Sender};
 
 /// How long an upstream may take to end a body of which everything that matters was read.
 const ASIDE_MAX: Duration = Duration::from_millis(100);
@@ -20,13 +21,20 @@ const ASIDE_BYTES_MAX: usize = 64 << 10;
 /// A body that is being read. Dropped before its end, it closes the connection.
 pub struct UpstreamBody {
     incoming: Incoming,
-    connection: Option<(Sender, Arc<Pool>)>,
+    connection: Option<(Connection, Arc<Pool>)>,
+    line: Line,
     tracker: TaskTracker,
 }
 
 impl UpstreamBody {
-    pub(super) fn new(incoming: Incoming, sender: Sender, pool: Arc<Pool>, tracker: TaskTracker) -> Self {
-        Self { incoming, connection: Some((sender, pool)), tracker }
+    pub(super) fn new(
+        incoming: Incoming,
+        connection: Connection,
+        pool: Arc<Pool>,
+        line: Line,
+        tracker: TaskTracker,
+    ) -> Self {
+        Self { incoming, connection: Some((connection, pool)), line, tracker }
     }
 
     /// The next bytes; none at the proper end, after which the connection is free for the next request.
@@ -63,16 +71,18 @@ impl UpstreamBody {
     }
 
     fn release(&mut self) {
-        if let Some((sender, pool)) = self.connection.take()
-            && matches!(sender, Sender::Http1(_))
+        self.line.released();
+        if let Some((connection, pool)) = self.connection.take()
+            && matches!(connection.sender, Sender::Http1(_))
         {
-            pool.put(sender);
+            pool.put(connection);
         }
     }
 
     /// Everything that matters was read. What is left is read aside for a moment, so that the connection
-    /// can be used again; if it does not end in that time, the connection is closed.
-    pub fn finish_aside(mut self) {
+    /// can be used again; if it does not end in that time, the connection is closed. What is `held` is given
+    /// back when the exchange is over.
+    pub fn finish_aside<T: Send + 'static>(mut self, held: T) {
         if self.incoming.is_end_stream() {
             self.release();
             return;
@@ -90,6 +100,8 @@ impl UpstreamBody {
             };
             // Late or not, dropping the body does what is right.
             let _ = tokio::time::timeout(ASIDE_MAX, drain).await;
+            drop(self);
+            drop(held);
         });
     }
 }

@@ -1,22 +1,26 @@
 //! Requests to one upstream over connections that are kept.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
-use hyper::client::conn::{http1, http2};
 use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::UpstreamBody;
-use super::dial::Dial;
+use super::dial::{Dial, Io};
 use super::error::{ConnectError, ExchangeError};
-use super::pool::{Pool, Sender};
+use super::line::Line;
+use super::pool::{Connection, Pool, Sender};
 use crate::config::Upstream;
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
@@ -98,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for the head. `make` builds the request, a second time when a reused
+    /// Sends a request and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
     /// connection turns out dead.
     ///
     /// # Cancel safety
@@ -109,50 +113,71 @@ impl Client {
     pub async fn exchange(
         &self,
         connect_limit: Duration,
+        line: &Line,
         make: impl Fn() -> Request<Full<Bytes>>,
     ) -> Result<Exchange, ExchangeError> {
         while let Some(mut kept) = self.pool.take() {
-            if kept.ready().await.is_err() {
+            if kept.sender.ready().await.is_err() {
                 continue;
             }
-            return match self.send(kept, make()).await {
+            return match self.send(kept, line, make()).await {
                 Ok(exchange) => Ok(exchange),
                 // It closed in the very moment it was picked up, or its server does not serve twice.
                 Err(error) if is_dead(&error) => {
                     let fresh = self.connect(connect_limit).await?;
-                    self.send(fresh, make()).await.map_err(ExchangeError::Send)
+                    self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
                 }
                 Err(error) => Err(ExchangeError::Send(error)),
             };
         }
         let fresh = self.connect(connect_limit).await?;
-        self.send(fresh, make()).await.map_err(ExchangeError::Send)
+        self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
     }
 
-    async fn send(&self, mut sender: Sender, request: Request<Full<Bytes>>) -> Result<Exchange, hyper::Error> {
-        let response = sender.send(request, &self.upstream).await?;
+    async fn send(
+        &self,
+        mut connection: Connection,
+        line: &Line,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Exchange, hyper::Error> {
+        if matches!(connection.sender, Sender::Http1(_)) {
+            line.uses(&connection.closed);
+        }
+        let response = connection.sender.send(request, &self.upstream).await?;
         let (head, incoming) = response.into_parts();
-        let body = UpstreamBody::new(incoming, sender, self.pool.clone(), self.tracker.clone());
+        let body =
+            UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone(), self.tracker.clone());
         Ok(Exchange { head, body })
     }
 
-    async fn connect(&self, limit: Duration) -> Result<Sender, ConnectError> {
+    async fn connect(&self, limit: Duration) -> Result<Connection, ConnectError> {
         let opening = async {
             let dialed = self.dial.dial(&self.upstream.base).await?;
+            let closed = CancellationToken::new();
+            // A broken connection shows itself to whoever is using it; there is nobody else to tell.
+            let gone = closed.clone().drop_guard();
             if dialed.http2 {
                 let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())
                     .handshake(dialed.io)
                     .await
                     .map_err(ConnectError::Http)?;
-                self.tracker.spawn(async move { drop(connection.await) });
-                self.pool.put(Sender::Http2(sender.clone()));
-                return Ok(Sender::Http2(sender));
+                self.tracker.spawn(async move {
+                    drop(connection.await);
+                    drop(gone);
+                });
+                self.pool.put(Connection { sender: Sender::Http2(sender.clone()), closed: closed.clone() });
+                return Ok(Connection { sender: Sender::Http2(sender), closed });
             }
-            let (sender, connection) = http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
-            // A broken connection shows itself to whoever is using it; there is nobody else to tell.
-            self.tracker.spawn(async move { drop(connection.await) });
-            Ok(Sender::Http1(sender))
+            let (sender, connection) =
+                http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
+            self.tracker.spawn(async move {
+                if let Ok(parts) = connection.without_shutdown().await {
+                    close(parts.io).await;
+                }
+                drop(gone);
+            });
+            Ok(Connection { sender: Sender::Http1(sender), closed })
         };
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         tokio::time::timeout(limit, opening).await.map_err(|_| ConnectError::TimedOut { limit_ms })?
@@ -176,7 +201,8 @@ impl Sender {
             Self::Http1(sender) => sender.send_request(request).await,
             Self::Http2(sender) => {
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
-                parts.scheme = Some(if upstream.base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+                parts.scheme =
+                    Some(if upstream.base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
                 parts.authority = Some(upstream.base.authority.clone());
                 if let Ok(uri) = http::Uri::from_parts(parts) {
                     *request.uri_mut() = uri;
@@ -186,6 +212,26 @@ impl Sender {
             }
         }
     }
+}
+
+/// How long an upstream may take to notice that it was hung up on.
+const HANG_UP: Duration = Duration::from_millis(100);
+
+/// Closes our side and waits a moment for the other: only then has the upstream let go of the exchange too.
+async fn close(mut io: Box<dyn Io>) {
+    let closing = async {
+        poll_fn(|cx| Pin::new(&mut io).poll_shutdown(cx)).await?;
+        let mut ignored = [0; 4096];
+        loop {
+            let mut read = ReadBuf::new(&mut ignored);
+            poll_fn(|cx| Pin::new(&mut io).poll_read(cx, read.unfilled())).await?;
+            if read.filled().is_empty() {
+                return Ok::<_, std::io::Error>(());
+            }
+        }
+    };
+    // However it ends, the connection is dropped now.
+    let _ = tokio::time::timeout(HANG_UP, closing).await;
 }
 
 /// The connection was gone before it gave one byte of an answer.

@@ -69,11 +69,7 @@ pub fn http_class(error: &hyper::Error) -> TransportError {
     if let Some(io) = find::<io::Error>(error) {
         return io_class(io);
     }
-    if error.is_parse() {
-        TransportError::Protocol
-    } else {
-        TransportError::Closed
-    }
+    if error.is_parse() { TransportError::Protocol } else { TransportError::Closed }
 }
 
 fn io_class(error: &io::Error) -> TransportError {

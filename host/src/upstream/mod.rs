@@ -8,9 +8,11 @@ mod body;
 mod client;
 mod dial;
 mod error;
+mod line;
 mod pool;
 
 pub use body::UpstreamBody;
 pub use client::{Client, Exchange};
 pub use dial::{Dial, Dialed, Io, TcpDial, TlsSetupError};
 pub use error::{ConnectError, ExchangeError, http_class};
+pub use line::Line;

@@ -15,6 +15,14 @@ use crate::clock;
 /// Idle connections kept for one upstream; beyond them the oldest is closed.
 const IDLE_MAX: usize = 512;
 
+/// A connection: its sending half, and a way to know when it is gone.
+pub(super) struct Connection {
+    /// The sending half.
+    pub sender: Sender,
+    /// Cancelled when the connection is closed.
+    pub closed: CancellationToken,
+}
+
 /// The sending half of a connection.
 pub(super) enum Sender {
     /// One request at a time.
@@ -33,7 +41,7 @@ impl Sender {
 }
 
 struct Idle {
-    sender: Sender,
+    connection: Connection,
     since: Instant,
 }
 
@@ -62,26 +70,26 @@ impl Pool {
     }
 
     /// The newest connection that looks alive. One with many streams stays in the pool.
-    pub fn take(&self) -> Option<Sender> {
+    pub fn take(&self) -> Option<Connection> {
         let now = clock::now();
         let mut kept = self.lock();
         while let Some(newest) = kept.idle.pop_back() {
-            if newest.sender.is_closed() || now.duration_since(newest.since) >= self.idle_for {
+            let Connection { sender, closed } = &newest.connection;
+            if sender.is_closed() || now.duration_since(newest.since) >= self.idle_for {
                 continue;
             }
-            if let Sender::Http2(shared) = &newest.sender {
-                let shared = shared.clone();
-                kept.idle.push_back(Idle { since: now, sender: Sender::Http2(shared.clone()) });
-                return Some(Sender::Http2(shared));
+            if let Sender::Http2(shared) = sender {
+                let again = Connection { sender: Sender::Http2(shared.clone()), closed: closed.clone() };
+                kept.idle.push_back(Idle { connection: again, since: now });
             }
-            return Some(newest.sender);
+            return Some(newest.connection);
         }
         None
     }
 
     /// Keeps a connection for the next request.
-    pub fn put(self: &Arc<Self>, sender: Sender) {
-        if sender.is_closed() || self.stop.is_cancelled() {
+    pub fn put(self: &Arc<Self>, connection: Connection) {
+        if connection.sender.is_closed() || self.stop.is_cancelled() {
             return;
         }
         let start = {
@@ -89,7 +97,7 @@ impl Pool {
             if kept.idle.len() >= IDLE_MAX {
                 kept.idle.pop_front();
             }
-            kept.idle.push_back(Idle { sender, since: clock::now() });
+            kept.idle.push_back(Idle { connection, since: clock::now() });
             !std::mem::replace(&mut kept.reaping, true)
         };
         if start {
@@ -101,7 +109,9 @@ impl Pool {
     fn sweep(&self) -> bool {
         let now = clock::now();
         let mut kept = self.lock();
-        kept.idle.retain(|idle| !idle.sender.is_closed() && now.duration_since(idle.since) < self.idle_for);
+        kept.idle.retain(|idle| {
+            !idle.connection.sender.is_closed() && now.duration_since(idle.since) < self.idle_for
+        });
         kept.reaping = !kept.idle.is_empty();
         kept.reaping
     }

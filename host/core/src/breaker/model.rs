@@ -1,10 +1,5 @@
 //! The breaker against a model that keeps the whole history and works everything out from it each time.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use proptest::prelude::*;
 
@@ -63,11 +58,7 @@ impl Model {
     }
 
     fn since_close(&self) -> &[Entry] {
-        let start = self
-            .log
-            .iter()
-            .rposition(|entry| *entry == Entry::Closed)
-            .map_or(0, |at| at + 1);
+        let start = self.log.iter().rposition(|entry| *entry == Entry::Closed).map_or(0, |at| at + 1);
         &self.log[start..]
     }
 
@@ -99,30 +90,21 @@ impl Model {
     }
 
     fn last_opened(&self) -> Option<(Instant, Duration)> {
-        self.since_close()
-            .iter()
-            .rev()
-            .find_map(|entry| match *entry {
-                Entry::Opened { until, period } => Some((until, period)),
-                _ => None,
-            })
+        self.since_close().iter().rev().find_map(|entry| match *entry {
+            Entry::Opened { until, period } => Some((until, period)),
+            _ => None,
+        })
     }
 
     fn probe_is_out(&self) -> bool {
-        self.log
-            .iter()
-            .rev()
-            .find(|e| matches!(e, Entry::ProbeOut | Entry::ProbeBack))
+        self.log.iter().rev().find(|e| matches!(e, Entry::ProbeOut | Entry::ProbeBack))
             == Some(&Entry::ProbeOut)
     }
 
     fn admit(&mut self, now: Instant) -> Option<ModelTicket> {
         match self.state() {
             BreakerState::Closed => {
-                return Some(ModelTicket {
-                    changes: self.changes(),
-                    probe: false,
-                });
+                return Some(ModelTicket { changes: self.changes(), probe: false });
             }
             BreakerState::Open if now < self.last_opened().unwrap().0 => return None,
             BreakerState::Open => self.log.push(Entry::HalfOpened),
@@ -130,19 +112,13 @@ impl Model {
             BreakerState::HalfOpen => {}
         }
         self.log.push(Entry::ProbeOut);
-        Some(ModelTicket {
-            changes: self.changes(),
-            probe: true,
-        })
+        Some(ModelTicket { changes: self.changes(), probe: true })
     }
 
     fn commit(&mut self, ticket: &mut ModelTicket) {
         if ticket.probe && ticket.changes == self.changes() {
             self.log.extend([Entry::ProbeBack, Entry::Closed]);
-            *ticket = ModelTicket {
-                changes: self.changes(),
-                probe: false,
-            };
+            *ticket = ModelTicket { changes: self.changes(), probe: false };
         }
     }
 
@@ -159,9 +135,7 @@ impl Model {
                 self.log.push(Entry::Closed);
                 return;
             }
-            _ => self.log.push(Entry::Counted {
-                failed: lesson != Lesson::Success,
-            }),
+            _ => self.log.push(Entry::Counted { failed: lesson != Lesson::Success }),
         }
         let window = self.window();
         let failed = window.iter().filter(|failed| **failed).count();
@@ -170,29 +144,21 @@ impl Model {
                 && window.len() >= rule.min as usize
                 && failed as f64 / window.len() as f64 >= rule.ratio
         });
-        let in_a_row =
-            lesson == Lesson::Failure && self.failures() >= self.settings.consecutive as usize;
+        let in_a_row = lesson == Lesson::Failure && self.failures() >= self.settings.consecutive as usize;
         if by_rate || in_a_row || lesson == Lesson::Open || ticket.probe {
             let ceiling = self.settings.open_max.max(self.settings.open);
             let period = match self.last_opened() {
                 None => self.settings.open,
-                Some((_, last)) => {
-                    Duration::from_secs_f64(last.as_secs_f64() * 2.0 * factor).min(ceiling)
-                }
+                Some((_, last)) => Duration::from_secs_f64(last.as_secs_f64() * 2.0 * factor).min(ceiling),
             };
-            self.log.push(Entry::Opened {
-                until: now + period,
-                period,
-            });
+            self.log.push(Entry::Opened { until: now + period, period });
         }
     }
 
     fn set(&mut self, settings: Settings) {
         // What the old window had already let go does not come back with a longer one.
         for settings in [self.settings, settings] {
-            self.log.push(Entry::Kept {
-                calls: settings.rate.map_or(0, |rule| rule.window as usize),
-            });
+            self.log.push(Entry::Kept { calls: settings.rate.map_or(0, |rule| rule.window as usize) });
         }
         self.settings = settings;
     }

@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use proptest::prelude::*;
 
@@ -28,11 +23,7 @@ fn the_deadline_keeps_a_reserve_of_at_most_a_quarter() {
     ] {
         let budget = Budget::new(arrival, ms(configured), ms(reserve), caller.map(ms));
         let told = (budget.total(), budget.deadline() - arrival);
-        assert_eq!(
-            told,
-            (ms(total), ms(deadline)),
-            "{configured} {reserve} {caller:?}"
-        );
+        assert_eq!(told, (ms(total), ms(deadline)), "{configured} {reserve} {caller:?}");
     }
 }
 
@@ -41,10 +32,7 @@ fn a_budget_without_end_does_not_overflow() {
     let now = Instant::now();
     let budget = Budget::new(now, Duration::MAX, Duration::MAX, Some(Duration::MAX));
     assert!(budget.left(now) > ms(1000));
-    assert_eq!(
-        budget.attempt(now, Duration::MAX).fires(),
-        budget.deadline()
-    );
+    assert_eq!(budget.attempt(now, Duration::MAX).fires(), budget.deadline());
 }
 
 #[test]
@@ -53,10 +41,7 @@ fn a_switch_needs_enough_left() {
     let budget = Budget::new(now, ms(1000), ms(0), None);
     assert!(budget.allows_switch(now + ms(550), ms(450)));
     assert!(!budget.allows_switch(now + ms(551), ms(450)));
-    assert!(
-        !budget.allows_switch(now + ms(1000), ms(0)),
-        "nothing left is never enough"
-    );
+    assert!(!budget.allows_switch(now + ms(1000), ms(0)), "nothing left is never enough");
 }
 
 #[test]
@@ -81,16 +66,8 @@ fn blame_falls_only_on_a_target_that_had_its_own_full_limit() {
         let clock = budget.attempt(now + ms(begun), ms(own));
         assert_eq!(clock.fires(), now + ms(fires), "begun at {begun}");
         assert_eq!(clock.extended(), budget.deadline());
-        assert_eq!(
-            clock.target_to_blame(clock.fires()),
-            blamed,
-            "begun at {begun}"
-        );
-        assert_eq!(
-            clock.target_to_blame(clock.extended()),
-            blamed_at_deadline,
-            "begun at {begun}"
-        );
+        assert_eq!(clock.target_to_blame(clock.fires()), blamed, "begun at {begun}");
+        assert_eq!(clock.target_to_blame(clock.extended()), blamed_at_deadline, "begun at {begun}");
     }
 }
 
@@ -118,15 +95,7 @@ fn a_callers_budget_is_a_positive_whole_number() {
 
 #[test]
 fn callers_are_told_whole_seconds_from_1_to_60() {
-    for (wait, told) in [
-        (0, 1),
-        (1, 1),
-        (1000, 1),
-        (1001, 2),
-        (3500, 4),
-        (60_000, 60),
-        (86_400_000, 60),
-    ] {
+    for (wait, told) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (3500, 4), (60_000, 60), (86_400_000, 60)] {
         assert_eq!(retry_after_seconds(ms(wait)), told, "{wait} ms");
     }
     assert_eq!(retry_after_seconds(Duration::from_nanos(3_000_000_001)), 4);
@@ -145,11 +114,7 @@ fn pauses_double_to_the_cap_and_are_halved_at_most() {
         (4, 0.0, 1000),
         (99, 1.0, 2000),
     ] {
-        assert_eq!(
-            pause(n, ms(200), ms(2000), random),
-            ms(expected),
-            "retry {n}, random {random}"
-        );
+        assert_eq!(pause(n, ms(200), ms(2000), random), ms(expected), "retry {n}, random {random}");
     }
     assert!(pause(u32::MAX, Duration::MAX, Duration::MAX, 1.0) <= FAR);
 }

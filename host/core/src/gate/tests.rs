@@ -1,19 +1,11 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use proptest::prelude::*;
 
 use super::*;
 
 fn gate(max_in_flight: u32, queue: u32) -> Gate<&'static str> {
-    Gate::new(Limits {
-        max_in_flight,
-        queue,
-    })
+    Gate::new(Limits { max_in_flight, queue })
 }
 
 #[test]
@@ -21,11 +13,9 @@ fn returning_calls_go_ahead_of_newcomers_and_each_line_is_fifo() {
     let mut gate = gate(1, 8);
     assert!(gate.try_enter(Priority::Newcomer));
     let mut ids = Vec::new();
-    for (priority, name) in [
-        (Priority::Newcomer, "n1"),
-        (Priority::Newcomer, "n2"),
-        (Priority::Returning, "r1"),
-    ] {
+    for (priority, name) in
+        [(Priority::Newcomer, "n1"), (Priority::Newcomer, "n2"), (Priority::Returning, "r1")]
+    {
         assert!(!gate.try_enter(priority));
         ids.push(gate.enqueue(priority, name).unwrap());
     }
@@ -34,10 +24,7 @@ fn returning_calls_go_ahead_of_newcomers_and_each_line_is_fifo() {
         assert_eq!(gate.leave(), Some(name));
         assert!(gate.claim(id) && !gate.claim(id));
     }
-    assert_eq!(
-        (gate.leave(), gate.in_flight(), gate.waiting()),
-        (None, 0, 0)
-    );
+    assert_eq!((gate.leave(), gate.in_flight(), gate.waiting()), (None, 0, 0));
 }
 
 #[test]
@@ -46,10 +33,7 @@ fn a_free_permit_is_not_taken_past_a_waiter() {
     assert!(gate.try_enter(Priority::Newcomer));
     gate.enqueue(Priority::Newcomer, "first").unwrap();
     assert_eq!(gate.leave(), Some("first"));
-    assert!(
-        !gate.try_enter(Priority::Newcomer),
-        "it is the waiter's, claimed or not"
-    );
+    assert!(!gate.try_enter(Priority::Newcomer), "it is the waiter's, claimed or not");
 }
 
 #[test]
@@ -95,24 +79,11 @@ fn limits_change_in_place() {
     }
     gate.enqueue(Priority::Newcomer, "n1").unwrap();
     gate.enqueue(Priority::Newcomer, "n2").unwrap();
-    assert_eq!(
-        gate.set(Limits {
-            max_in_flight: 1,
-            queue: 8
-        }),
-        Vec::<&str>::new()
-    );
-    assert_eq!(
-        (gate.leave(), gate.leave()),
-        (None, None),
-        "calls above the limit finish first"
-    );
+    assert_eq!(gate.set(Limits { max_in_flight: 1, queue: 8 }), Vec::<&str>::new());
+    assert_eq!((gate.leave(), gate.leave()), (None, None), "calls above the limit finish first");
     assert_eq!(gate.in_flight(), 1);
     assert_eq!(
-        gate.set(Limits {
-            max_in_flight: 3,
-            queue: 0
-        }),
+        gate.set(Limits { max_in_flight: 3, queue: 0 }),
         ["n1", "n2"],
         "waiters stay when the queue shrinks"
     );
@@ -151,16 +122,8 @@ struct Seen {
 impl Seen {
     /// The one woken must be the head of the lines.
     fn woken(&mut self, call: u32) {
-        let line = if self.returning.is_empty() {
-            &mut self.newcomers
-        } else {
-            &mut self.returning
-        };
-        assert_eq!(
-            line.first().map(|(first, _)| *first),
-            Some(call),
-            "out of turn"
-        );
+        let line = if self.returning.is_empty() { &mut self.newcomers } else { &mut self.returning };
+        assert_eq!(line.first().map(|(first, _)| *first), Some(call), "out of turn");
         self.granted.push(line.remove(0));
     }
 }

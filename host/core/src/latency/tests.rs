@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use super::*;
 
@@ -24,27 +19,18 @@ fn percentiles_are_right_to_two_digits() {
         latency.record(now, ms(sample * 10));
     }
     let read = latency.percentiles(now).unwrap();
-    assert!(
-        near(read.p50, 5000) && near(read.p95, 9500) && near(read.p99, 9900),
-        "{read:?}"
-    );
+    assert!(near(read.p50, 5000) && near(read.p95, 9500) && near(read.p99, 9900), "{read:?}");
     assert_eq!(read.samples, 1000);
 }
 
 #[test]
 fn samples_out_of_range_count_at_its_ends() {
     let now = Instant::now();
-    for (took, expected) in [
-        (Duration::ZERO, 1),
-        (Duration::from_micros(10), 1),
-        (Duration::MAX, 3_600_000),
-    ] {
+    for (took, expected) in [(Duration::ZERO, 1), (Duration::from_micros(10), 1), (Duration::MAX, 3_600_000)]
+    {
         let mut latency = Latency::new();
         latency.record(now, took);
-        assert!(
-            near(latency.percentiles(now).unwrap().p50, expected),
-            "{took:?}"
-        );
+        assert!(near(latency.percentiles(now).unwrap().p50, expected), "{took:?}");
     }
 }
 
@@ -73,10 +59,7 @@ fn memory_is_made_with_the_first_sample_bounded_and_given_up_when_idle() {
         latency.record(start, ms(sample * 997 % 3_600_000));
     }
     let counters = latency.pair.as_ref().unwrap().older.distinct_values();
-    assert!(
-        counters * size_of::<u32>() <= 10 * 1024,
-        "{counters} counters"
-    );
+    assert!(counters * size_of::<u32>() <= 10 * 1024, "{counters} counters");
     assert_eq!(latency.percentiles(start + PERIOD * 2), None);
     assert!(latency.pair.is_none());
 }

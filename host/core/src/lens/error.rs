@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn the_forms_of_an_error() {
-        let cases: &[(&str, Option<(&str, Option<&str>, Option<u16>)>)] = &[
+        type Found<'a> = (&'a str, Option<&'a str>, Option<u16>);
+        let cases: &[(&str, Option<Found<'_>>)] = &[
             (r#"{"error":{"message":"m","type":"t","code":"c"}}"#, Some(("m", Some("c"), None))),
             (r#"{"error":{"message":"m","code":503}}"#, Some(("m", Some("503"), Some(503)))),
             (r#"{"error":{"message":"m","code":"429"}}"#, Some(("m", Some("429"), Some(429)))),

@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::time::UNIX_EPOCH;
 
@@ -48,26 +43,10 @@ fn every_form_is_read() {
         ("x-ratelimit-reset", "1772366415500", 15_500_000),
         ("x-ratelimit-reset-after", "1.25", 1_250_000),
         ("ratelimit-reset", "12", 12_000_000),
-        (
-            "anthropic-ratelimit-requests-reset",
-            "2026-03-01T12:00:30Z",
-            30_000_000,
-        ),
-        (
-            "anthropic-ratelimit-input-tokens-reset",
-            "2026-03-01T12:00:30.250Z",
-            30_250_000,
-        ),
-        (
-            "anthropic-ratelimit-tokens-reset",
-            "2026-03-01T13:00:30+01:00",
-            30_000_000,
-        ),
-        (
-            "anthropic-ratelimit-tokens-reset",
-            "2026-03-01t06:30:30-05:30",
-            30_000_000,
-        ),
+        ("anthropic-ratelimit-requests-reset", "2026-03-01T12:00:30Z", 30_000_000),
+        ("anthropic-ratelimit-input-tokens-reset", "2026-03-01T12:00:30.250Z", 30_250_000),
+        ("anthropic-ratelimit-tokens-reset", "2026-03-01T13:00:30+01:00", 30_000_000),
+        ("anthropic-ratelimit-tokens-reset", "2026-03-01t06:30:30-05:30", 30_000_000),
     ] {
         assert_eq!(read(&[(name, value)]), Some(micros), "{name}: {value}");
     }
@@ -152,41 +131,22 @@ fn waits_are_clamped() {
         "Fri, 01 Mar 2030 12:00:04 GMT",
         "9999-12-31T23:59:59Z",
     ] {
-        assert_eq!(
-            read(&[("retry-after", value)]),
-            Some(3_600_000_000),
-            "{value}"
-        );
+        assert_eq!(read(&[("retry-after", value)]), Some(3_600_000_000), "{value}");
     }
     let far = "9".repeat(400);
-    assert_eq!(
-        read(&[("retry-after", &far)]),
-        None,
-        "a number that no clock holds is garbage"
-    );
+    assert_eq!(read(&[("retry-after", &far)]), None, "a number that no clock holds is garbage");
 }
 
 #[test]
 fn the_outright_header_wins_and_milliseconds_before_seconds() {
-    let headers = [
-        ("x-ratelimit-reset", "50"),
-        ("retry-after", "2"),
-        ("retry-after-ms", "1500"),
-    ];
+    let headers = [("x-ratelimit-reset", "50"), ("retry-after", "2"), ("retry-after-ms", "1500")];
     assert_eq!(read(&headers), Some(1_500_000));
     assert_eq!(read(&headers[..2]), Some(2_000_000));
     assert_eq!(
-        read(&[
-            ("retry-after-ms", "soon"),
-            ("retry-after", "later"),
-            ("retry-after", "3")
-        ]),
+        read(&[("retry-after-ms", "soon"), ("retry-after", "later"), ("retry-after", "3")]),
         Some(3_000_000)
     );
-    assert_eq!(
-        read(&[("retry-after", "later"), ("x-ratelimit-reset", "50")]),
-        Some(50_000_000)
-    );
+    assert_eq!(read(&[("retry-after", "later"), ("x-ratelimit-reset", "50")]), Some(50_000_000));
 }
 
 #[test]
@@ -210,10 +170,7 @@ fn the_scarcest_quota_tells_the_wait() {
     );
     // Nothing tells which one it was: the latest is safe.
     assert_eq!(
-        read(&[
-            ("x-ratelimit-reset-requests", "3s"),
-            ("x-ratelimit-reset-tokens", "9s")
-        ]),
+        read(&[("x-ratelimit-reset-requests", "3s"), ("x-ratelimit-reset-tokens", "9s")]),
         Some(9_000_000)
     );
 }
@@ -221,21 +178,9 @@ fn the_scarcest_quota_tells_the_wait() {
 #[test]
 fn the_share_left_is_that_of_the_scarcest_quota() {
     for (headers, left) in [
-        (
-            &[
-                ("x-ratelimit-limit-requests", "500"),
-                ("x-ratelimit-remaining-requests", "250"),
-            ][..],
-            Some(0.5),
-        ),
-        (
-            &[("X-RateLimit-Limit", "10"), ("x-ratelimit-REMAINING", "1")][..],
-            Some(0.1),
-        ),
-        (
-            &[("ratelimit-limit", "10"), ("ratelimit-remaining", "20")][..],
-            Some(1.0),
-        ),
+        (&[("x-ratelimit-limit-requests", "500"), ("x-ratelimit-remaining-requests", "250")][..], Some(0.5)),
+        (&[("X-RateLimit-Limit", "10"), ("x-ratelimit-REMAINING", "1")][..], Some(0.1)),
+        (&[("ratelimit-limit", "10"), ("ratelimit-remaining", "20")][..], Some(1.0)),
         (
             &[
                 ("anthropic-ratelimit-requests-limit", "50"),
@@ -245,21 +190,9 @@ fn the_share_left_is_that_of_the_scarcest_quota() {
             ][..],
             Some(0.25),
         ),
-        (
-            &[
-                ("x-ratelimit-limit-requests", "500"),
-                ("x-ratelimit-remaining-tokens", "250"),
-            ][..],
-            None,
-        ),
-        (
-            &[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")][..],
-            None,
-        ),
-        (
-            &[("x-ratelimit-limit", "ten"), ("x-ratelimit-remaining", "1")][..],
-            None,
-        ),
+        (&[("x-ratelimit-limit-requests", "500"), ("x-ratelimit-remaining-tokens", "250")][..], None),
+        (&[("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0")][..], None),
+        (&[("x-ratelimit-limit", "ten"), ("x-ratelimit-remaining", "1")][..], None),
         (&[][..], None),
     ] {
         assert_eq!(quota_left(headers.iter().copied()), left, "{headers:?}");
@@ -268,13 +201,8 @@ fn the_share_left_is_that_of_the_scarcest_quota() {
 
 #[test]
 fn a_flood_of_quotas_is_bounded() {
-    let names: Vec<String> = (0..1000)
-        .map(|n| format!("x-ratelimit-limit-{n}"))
-        .collect();
-    assert_eq!(
-        quotas(names.iter().map(|name| (name.as_str(), "1")), None).len(),
-        MAX_QUOTAS
-    );
+    let names: Vec<String> = (0..1000).map(|n| format!("x-ratelimit-limit-{n}")).collect();
+    assert_eq!(quotas(names.iter().map(|name| (name.as_str(), "1")), None).len(), MAX_QUOTAS);
 }
 
 #[test]
@@ -284,9 +212,7 @@ fn dates_are_those_of_the_calendar() {
         let moment = UNIX_EPOCH + Duration::from_secs(day * 86_400 + 12 * 3600);
         let http = httpdate::fmt_http_date(moment);
         let parts: Vec<&str> = http.split(' ').collect();
-        let months = [
-            "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-        ];
+        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let month = months.iter().position(|name| *name == parts[2]).unwrap() + 1;
         let text = format!("{}-{month:02}-{}T12:00:00Z", parts[3], parts[1]);
         let expected = Duration::from_secs(day * 86_400 + 12 * 3600);

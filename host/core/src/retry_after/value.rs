@@ -15,18 +15,12 @@ pub(super) fn wait(value: &str, wall: SystemTime) -> Option<Duration> {
         if number < EPOCH_SECONDS {
             return Duration::try_from_secs_f64(number).ok();
         }
-        let seconds = if number < EPOCH_MILLIS {
-            number
-        } else {
-            number / 1000.0
-        };
+        let seconds = if number < EPOCH_MILLIS { number } else { number / 1000.0 };
         UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?
     } else if let Some(span) = span(value) {
         return Some(span);
     } else {
-        httpdate::parse_http_date(value)
-            .ok()
-            .or_else(|| rfc3339(value))?
+        httpdate::parse_http_date(value).ok().or_else(|| rfc3339(value))?
     };
     Some(moment.duration_since(wall).unwrap_or(Duration::ZERO))
 }
@@ -43,15 +37,9 @@ pub(super) fn count(value: &str) -> Option<f64> {
 
 /// Digits with at most one point among them; no sign, no exponent, no names of numbers.
 fn decimal(text: &str) -> Option<f64> {
-    let plain = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let digit = text.bytes().any(|byte| byte.is_ascii_digit());
-    if plain && digit {
-        text.parse().ok()
-    } else {
-        None
-    }
+    if plain && digit { text.parse().ok() } else { None }
 }
 
 /// `1h2m3.5s`, `1m30s`, `20.5s`, `6ms`, `2d`: numbers, each with its unit.
@@ -59,13 +47,9 @@ fn span(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-            .filter(|at| *at > 0)?;
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).filter(|at| *at > 0)?;
         let (number, tail) = rest.split_at(digits);
-        let letters = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
+        let letters = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let seconds = match unit {
             "d" => 86_400.0,
@@ -98,11 +82,8 @@ fn rfc3339(text: &str) -> Option<SystemTime> {
     let rest = &time[8..];
     let zone = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
     let (fraction, zone) = rest.split_at(zone);
-    let fraction = if fraction.is_empty() {
-        0.0
-    } else {
-        decimal(fraction).filter(|_| fraction.starts_with('.'))?
-    };
+    let fraction =
+        if fraction.is_empty() { 0.0 } else { decimal(fraction).filter(|_| fraction.starts_with('.'))? };
     let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
     let whole = UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).ok()?))?;
     whole.checked_add(Duration::try_from_secs_f64(fraction).ok()?)
@@ -139,20 +120,7 @@ fn fields<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> Op
 /// Days between 1970-01-01 and a date of the Gregorian calendar; none for a date that is none, or before it.
 fn days_from_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let lengths = [
-        31,
-        if leap { 29 } else { 28 },
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ];
+    let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let before = usize::try_from(month - 1).ok()?;
     if year < 1970 || day < 1 || day > *lengths.get(before)? {
         return None;

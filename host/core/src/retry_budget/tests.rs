@@ -3,14 +3,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn budget(ratio: f64, min_per_second: u32, now: Instant) -> RetryBudget {
-    RetryBudget::new(
-        Settings {
-            ratio,
-            min_per_second,
-            window: 10 * SECOND,
-        },
-        now,
-    )
+    RetryBudget::new(Settings { ratio, min_per_second, window: 10 * SECOND }, now)
 }
 
 fn take_all(budget: &mut RetryBudget, now: Instant) -> u32 {
@@ -57,14 +50,7 @@ fn what_was_taken_comes_back_with_time() {
 #[test]
 fn looking_takes_nothing() {
     let now = Instant::now();
-    let mut budget = RetryBudget::new(
-        Settings {
-            ratio: 0.0,
-            min_per_second: 1,
-            window: SECOND,
-        },
-        now,
-    );
+    let mut budget = RetryBudget::new(Settings { ratio: 0.0, min_per_second: 1, window: SECOND }, now);
     assert!(budget.has(now) && budget.has(now) && budget.take(now) && !budget.has(now));
 }
 
@@ -73,22 +59,8 @@ fn settings_change_in_place() {
     let now = Instant::now();
     let mut budget = budget(0.0, 1, now);
     assert_eq!(take_all(&mut budget, now), 10);
-    budget.set(
-        Settings {
-            ratio: 0.0,
-            min_per_second: 2,
-            window: 10 * SECOND,
-        },
-        now,
-    );
+    budget.set(Settings { ratio: 0.0, min_per_second: 2, window: 10 * SECOND }, now);
     assert_eq!(take_all(&mut budget, now), 10, "what was taken stays taken");
-    budget.set(
-        Settings {
-            ratio: 0.0,
-            min_per_second: 2,
-            window: 20 * SECOND,
-        },
-        now,
-    );
+    budget.set(Settings { ratio: 0.0, min_per_second: 2, window: 20 * SECOND }, now);
     assert_eq!(take_all(&mut budget, now), 40, "another window starts anew");
 }

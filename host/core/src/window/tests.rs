@@ -12,19 +12,8 @@ fn samples_leave_after_a_minute() {
     for _ in 0..3 {
         rate.record(start + 30 * SECOND, true);
     }
-    for (at, all, marked) in [
-        (30, 4, 3),
-        (59, 4, 3),
-        (60, 3, 3),
-        (89, 3, 3),
-        (90, 0, 0),
-        (100_000, 0, 0),
-    ] {
-        assert_eq!(
-            rate.last_minute(start + at * SECOND),
-            Tally { all, marked },
-            "at {at} s"
-        );
+    for (at, all, marked) in [(30, 4, 3), (59, 4, 3), (60, 3, 3), (89, 3, 3), (90, 0, 0), (100_000, 0, 0)] {
+        assert_eq!(rate.last_minute(start + at * SECOND), Tally { all, marked }, "at {at} s");
     }
 }
 
@@ -34,18 +23,11 @@ fn a_slot_is_reused_empty() {
     let mut window = Window::<4>::new(4 * SECOND, start);
     for at in 0..40 {
         window.add(start + at * SECOND, Tally { all: 1, marked: 0 });
-        assert_eq!(
-            u64::from(window.sum(start + at * SECOND).all),
-            u64::from(at + 1).min(4),
-            "at {at} s"
-        );
+        assert_eq!(u64::from(window.sum(start + at * SECOND).all), u64::from(at + 1).min(4), "at {at} s");
     }
     // A gap longer than the ring.
     window.add(start + 1000 * SECOND, Tally { all: 1, marked: 1 });
-    assert_eq!(
-        window.sum(start + 1000 * SECOND),
-        Tally { all: 1, marked: 1 }
-    );
+    assert_eq!(window.sum(start + 1000 * SECOND), Tally { all: 1, marked: 1 });
 }
 
 #[test]

@@ -83,10 +83,7 @@ impl<'a> Field<'a> {
             self.error(format!("expected a whole number from {low} to {high}"));
             return None;
         }
-        let number = text
-            .parse::<u32>()
-            .ok()
-            .filter(|number| range.contains(number));
+        let number = text.parse::<u32>().ok().filter(|number| range.contains(number));
         if number.is_none() {
             self.error(format!("must be from {low} to {high}"));
         }
@@ -96,10 +93,8 @@ impl<'a> Field<'a> {
     pub(in crate::config) fn decimal(&self, range: RangeInclusive<f64>) -> Option<f64> {
         let text = self.plain("a number")?;
         // Rust reads more than YAML does ("inf", "nan"); the digit rules those out.
-        let number = text
-            .parse::<f64>()
-            .ok()
-            .filter(|n| n.is_finite() && text.contains(|c: char| c.is_ascii_digit()));
+        let number =
+            text.parse::<f64>().ok().filter(|n| n.is_finite() && text.contains(|c: char| c.is_ascii_digit()));
         let Some(number) = number else {
             self.error("expected a number");
             return None;
@@ -112,10 +107,8 @@ impl<'a> Field<'a> {
     }
 
     pub(in crate::config) fn duration(&self, least: Duration) -> Option<Duration> {
-        let duration = self.parsed(
-            "a duration such as 30s (a whole number and ms, s, m or h)",
-            units::duration,
-        )?;
+        let duration =
+            self.parsed("a duration such as 30s (a whole number and ms, s, m or h)", units::duration)?;
         self.duration_in_range(duration, least)
     }
 
@@ -123,23 +116,14 @@ impl<'a> Field<'a> {
         if duration < least {
             self.error(format!("must be at least {}", units::show_duration(least)));
         } else if duration > units::LONGEST {
-            self.error(format!(
-                "must be at most {}",
-                units::show_duration(units::LONGEST)
-            ));
+            self.error(format!("must be at most {}", units::show_duration(units::LONGEST)));
         }
-        (least..=units::LONGEST)
-            .contains(&duration)
-            .then_some(duration)
+        (least..=units::LONGEST).contains(&duration).then_some(duration)
     }
 
     /// The inner none is `off`.
     pub(in crate::config) fn duration_or_off(&self) -> Option<Option<Duration>> {
-        self.duration_or(
-            "off",
-            "a duration such as 30s (a whole number and ms, s, m or h) or off",
-            SOME,
-        )
+        self.duration_or("off", "a duration such as 30s (a whole number and ms, s, m or h) or off", SOME)
     }
 
     /// The inner none is the word.
@@ -150,11 +134,7 @@ impl<'a> Field<'a> {
         least: Duration,
     ) -> Option<Option<Duration>> {
         let read = |text: &str| {
-            if text == word {
-                Some(None)
-            } else {
-                units::duration(text).map(Some)
-            }
+            if text == word { Some(None) } else { units::duration(text).map(Some) }
         };
         match self.parsed(what, read)? {
             None => Some(None),
@@ -167,10 +147,7 @@ impl<'a> Field<'a> {
         let what = "a size such as 16MiB (a whole number and B, KB, MB, GB, KiB, MiB or GiB)";
         let size = self.parsed(what, units::size)?;
         if !range.contains(&size) {
-            let (low, high) = (
-                units::show_size(*range.start()),
-                units::show_size(*range.end()),
-            );
+            let (low, high) = (units::show_size(*range.start()), units::show_size(*range.end()));
             self.error(format!("must be from {low} to {high}"));
         }
         range.contains(&size).then_some(size)
@@ -185,10 +162,7 @@ impl<'a> Field<'a> {
             self.expected(node, &listed);
             return None;
         };
-        let found = words
-            .iter()
-            .find(|(word, _)| *word == text)
-            .map(|&(_, value)| value);
+        let found = words.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
         if found.is_none() {
             let hint = if words.len() > 1 {
                 suggest::hint(text, words.iter().map(|(word, _)| *word))

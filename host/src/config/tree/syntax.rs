@@ -20,9 +20,7 @@ pub(super) fn text(kind: &ErrorKind) -> String {
         | E::TabInIndentation
         | E::TabAtBlockScalarStart
         | E::TabInPlainScalar => "a tab stands where YAML wants spaces",
-        E::UnclosedQuotedScalar | E::DocumentIndicatorInQuotedScalar => {
-            "a quoted text is not closed"
-        }
+        E::UnclosedQuotedScalar | E::DocumentIndicatorInQuotedScalar => "a quoted text is not closed",
         E::InvalidTrailingSingleQuotedScalar | E::InvalidTrailingDoubleQuotedScalar => {
             "something follows a quoted text on its line"
         }
@@ -63,12 +61,8 @@ pub(super) fn text(kind: &ErrorKind) -> String {
         | E::FlowMappingValueAdjacentCollection => {
             "a \":\" is not possible here; quote a text that holds \": \""
         }
-        E::UnknownAnchor => {
-            "an alias (\"*…\") names no anchor; quote a text that starts with \"*\""
-        }
-        E::MissingAnchorOrAliasName => {
-            "a \"&\" or \"*\" needs a name; quote a text that starts with it"
-        }
+        E::UnknownAnchor => "an alias (\"*…\") names no anchor; quote a text that starts with \"*\"",
+        E::MissingAnchorOrAliasName => "a \"&\" or \"*\" needs a name; quote a text that starts with it",
         E::UnexpectedCharacter { .. } | E::PlainScalarStartsWithDashFlowIndicator => {
             "a value cannot start with this character; quote it"
         }
@@ -80,9 +74,7 @@ pub(super) fn text(kind: &ErrorKind) -> String {
         | E::InvalidTagTerminator
         | E::MissingTagUri
         | E::UnclosedVerbatimTag
-        | E::InvalidTagEscape => {
-            "tags (\"!…\") are not supported; quote a text that starts with \"!\""
-        }
+        | E::InvalidTagEscape => "tags (\"!…\") are not supported; quote a text that starts with \"!\"",
         _ => OTHER,
     };
     text.to_owned()

@@ -99,7 +99,11 @@ impl Exports {
     ///
     /// # Errors
     /// One of them is missing or has another shape.
-    pub fn find(contract: Contract, pre: &InstancePre<State>, kinds: &[PluginKind]) -> wasmtime::Result<Self> {
+    pub fn find(
+        contract: Contract,
+        pre: &InstancePre<State>,
+        kinds: &[PluginKind],
+    ) -> wasmtime::Result<Self> {
         match contract {
             Contract::V0_1 => v0_1::Exports::find(pre, kinds).map(Self::V0_1),
         }

@@ -57,7 +57,9 @@ impl Exports {
         Ok(Self {
             plugin: plugin::GuestIndices::new(pre)?,
             router: has(PluginKind::Router).then(|| router::GuestIndices::new(pre)).transpose()?,
-            classifier: has(PluginKind::Classifier).then(|| classifier::GuestIndices::new(pre)).transpose()?,
+            classifier: has(PluginKind::Classifier)
+                .then(|| classifier::GuestIndices::new(pre))
+                .transpose()?,
             tagger: has(PluginKind::Tagger).then(|| tagger::GuestIndices::new(pre)).transpose()?,
         })
     }
@@ -67,7 +69,11 @@ impl Exports {
         Ok(Guest {
             plugin: self.plugin.load(&mut *store, instance)?,
             router: self.router.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,
-            classifier: self.classifier.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,
+            classifier: self
+                .classifier
+                .as_ref()
+                .map(|found| found.load(&mut *store, instance))
+                .transpose()?,
             tagger: self.tagger.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,
             candidates: Vec::new(),
         })
@@ -87,7 +93,8 @@ pub struct Guest {
 impl Guest {
     /// Calls `describe`.
     pub async fn describe(&self, store: &mut Store<State>) -> wasmtime::Result<Description> {
-        let plugin::Description { name, version, tags_head, tags_record } = self.plugin.call_describe(store).await?;
+        let plugin::Description { name, version, tags_head, tags_record } =
+            self.plugin.call_describe(store).await?;
         Ok(Description { name, version, tags_head, tags_record })
     }
 
@@ -111,9 +118,13 @@ impl Guest {
                 self.candidates.clear();
                 self.candidates.extend(candidates.iter().map(candidate));
                 let router = self.router.as_ref().ok_or(wasmtime::Trap::UnreachableCodeReached)?;
-                let votes = router.call_score(store, request(facts, moment, &headers), &self.candidates).await?;
+                let votes =
+                    router.call_score(store, request(facts, moment, &headers), &self.candidates).await?;
                 Ok(Said::Votes(
-                    votes.into_iter().map(|vote| core::Vote { score: vote.score, reason: vote.reason }).collect(),
+                    votes
+                        .into_iter()
+                        .map(|vote| core::Vote { score: vote.score, reason: vote.reason })
+                        .collect(),
                 ))
             }
             Ask::Classify(facts, moment, failure) => {
@@ -144,8 +155,11 @@ struct LentTarget<'a> {
 
 impl<'a> LentTarget<'a> {
     fn new(target: &'a core::TargetFacts) -> Self {
-        let place =
-            |place: &'a core::Place| types::Place { route: &place.route, position: place.position, weight: place.weight };
+        let place = |place: &'a core::Place| types::Place {
+            route: &place.route,
+            position: place.position,
+            weight: place.weight,
+        };
         Self {
             places: target.places.iter().map(place).collect(),
             capabilities: target.capabilities.as_ref().map(|list| list.iter().map(String::as_str).collect()),

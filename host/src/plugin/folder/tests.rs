@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use super::*;
 
 fn names(dir: &Path) -> Vec<String> {
@@ -7,7 +9,17 @@ fn names(dir: &Path) -> Vec<String> {
 #[test]
 fn only_plugin_files_are_listed_in_name_order() {
     let dir = tempfile::tempdir().unwrap();
-    for file in ["b.wasm", "a.wasm", "c.cwasm", ".hidden.wasm", "d.wasm~", "e.wasm.tmp", "f.wasm.swp", "4913", ".wasm"] {
+    for file in [
+        "b.wasm",
+        "a.wasm",
+        "c.cwasm",
+        ".hidden.wasm",
+        "d.wasm~",
+        "e.wasm.tmp",
+        "f.wasm.swp",
+        "4913",
+        ".wasm",
+    ] {
         fs::write(dir.path().join(file), b"x").unwrap();
     }
     assert_eq!(names(dir.path()), ["a.wasm", "b.wasm", "c.cwasm"]);

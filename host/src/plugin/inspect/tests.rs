@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use super::*;
 
 fn exports(list: &[&str]) -> Vec<String> {
@@ -8,7 +10,12 @@ fn exports(list: &[&str]) -> Vec<String> {
 fn the_contract_is_chosen_by_the_names_of_exports() {
     let kinds = |list: &[&str]| contract(&exports(list)).map(|(_, kinds)| kinds);
     assert_eq!(
-        kinds(&["sluice:policy/plugin@0.1.0", "sluice:policy/tagger@0.1.0", "sluice:policy/router@0.1.0", "other"]),
+        kinds(&[
+            "sluice:policy/plugin@0.1.0",
+            "sluice:policy/tagger@0.1.0",
+            "sluice:policy/router@0.1.0",
+            "other"
+        ]),
         Ok(vec![PluginKind::Router, PluginKind::Tagger])
     );
     assert!(matches!(kinds(&[]), Err(Rejection::NoContract { .. })));
@@ -62,7 +69,10 @@ fn needs_beyond_a_limit_name_the_limit() {
         let refused = needs.within(1 << 20).unwrap_err();
         assert!(refused.to_string().contains(words), "{refused}");
     }
-    assert!(Needs { memory: MEMORY_MAX + 1, ..fine }.within(u64::MAX).is_err(), "the engine has a limit of its own");
+    assert!(
+        Needs { memory: MEMORY_MAX + 1, ..fine }.within(u64::MAX).is_err(),
+        "the engine has a limit of its own"
+    );
 }
 
 #[test]

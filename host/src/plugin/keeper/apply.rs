@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError};
 
 use tokio_util::task::TaskTracker;
 
+use super::super::admission::try_out;
 use super::super::bundled::Bundled;
 use super::super::folder::Fingerprint;
 use super::super::job::{Done, What, Work};
 use super::super::last_good::LastGood;
 use super::super::loaded::Plugin;
-use super::super::admission::try_out;
 use super::super::options::{OnError, PluginOptions};
 use super::super::registry::{Setup, StartError};
 use super::super::rejection::Rejection;
@@ -26,7 +26,9 @@ impl Keeper {
     /// Takes a result in. One that was made for an earlier configuration is thrown away and done again.
     pub(super) async fn apply(&mut self, done: Done) {
         let Done { file, epoch, what } = done;
-        let Some(entry) = self.entries.get_mut(&file) else { return };
+        let Some(entry) = self.entries.get_mut(&file) else {
+            return;
+        };
         entry.working = false;
         if epoch != self.shop.epoch || matches!(what, What::Changed) {
             entry.doubt();
@@ -51,7 +53,9 @@ impl Keeper {
 
     /// Bytes that were judged before. What was refused is gone when the file has what runs again.
     fn known(&mut self, file: &str, fingerprint: Fingerprint, digest: &str) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         entry.handled(fingerprint);
         if entry.running.as_ref().is_some_and(|plugin| **plugin.digest() == *digest) {
             entry.state = PluginState::Active;
@@ -60,7 +64,9 @@ impl Keeper {
     }
 
     async fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, bytes: Arc<[u8]>) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let plugin = Arc::new(plugin);
         entry.handled(fingerprint);
         let before = entry.running.replace(plugin.clone());
@@ -68,6 +74,8 @@ impl Keeper {
         entry.previous = before;
         entry.state = PluginState::Active;
         (entry.rejection, entry.refused) = (None, None);
+        // Told after it runs: whoever hears of it finds it running.
+        self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
         let name = plugin.name().clone();
         self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref())).await;
@@ -75,8 +83,16 @@ impl Keeper {
 
     /// A file that looks unfinished gets its time before it is refused for good; what says nothing about the
     /// bytes is told and tried again.
-    fn refused(&mut self, file: &str, fingerprint: Fingerprint, digest: Option<Arc<str>>, rejection: &Rejection) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+    fn refused(
+        &mut self,
+        file: &str,
+        fingerprint: Fingerprint,
+        digest: Option<Arc<str>>,
+        rejection: &Rejection,
+    ) {
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let patience = entry.patience(self.setup.plugins.settle);
         if !self.starting && rejection.may_be_unfinished() && clock::now() < patience {
             entry.again(patience);
@@ -97,22 +113,28 @@ impl Keeper {
 
     /// Tells of a refusal. The same one is told once.
     pub(super) fn refuse(&mut self, file: &str, digest: Option<Arc<str>>, rejection: &Rejection) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let status = RejectionStatus::new(rejection, digest.as_deref(), clock::wall());
         let told = entry
             .rejection
             .as_ref()
             .is_some_and(|before| before.digest == status.digest && before.message == status.message);
         entry.state = if entry.running.is_some() { PluginState::LastGood } else { PluginState::Rejected };
-        if !told {
-            let change = Reload::Rejected { reason: status.reason, message: &status.message };
-            self.shop.watch.reloaded(&entry.name, change);
-            entry.rejection = Some(status);
+        if told {
+            return;
         }
+        entry.rejection = Some(status.clone());
+        let name = entry.name.clone();
+        self.show();
+        self.shop.watch.reloaded(&name, Reload::Rejected { reason: status.reason, message: &status.message });
     }
 
     fn restore(&mut self, file: &str) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else { return };
+        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+            return;
+        };
         // A name that another file has, or compiled code, never ran.
         if found.refused.is_some() {
             return;
@@ -123,10 +145,14 @@ impl Keeper {
     }
 
     fn restored(&mut self, file: &str, plugin: Option<Plugin>) {
-        let (Some(entry), Some(plugin)) = (self.entries.get_mut(file), plugin) else { return };
-        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
-        entry.running = Some(Arc::new(plugin));
+        let (Some(entry), Some(plugin)) = (self.entries.get_mut(file), plugin) else {
+            return;
+        };
+        let plugin = Arc::new(plugin);
+        entry.running = Some(plugin.clone());
         entry.state = PluginState::LastGood;
+        self.publish();
+        self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
     }
 
     /// A plugin was set aside. If its version is new, the one before it takes its place.
@@ -153,7 +179,9 @@ impl Keeper {
     }
 
     async fn rolled_back(&mut self, file: &str, outcome: Result<Plugin, Rejection>) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         // Without an older version that runs, the failing one stays, set aside.
         let Ok(plugin) = outcome else { return };
         let plugin = Arc::new(plugin);
@@ -163,13 +191,16 @@ impl Keeper {
         entry.state = PluginState::LastGood;
         let rejection = Rejection::RolledBack(self.setup.plugins.probation);
         entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
+        self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::RolledBack { digest: plugin.digest() });
         let name = plugin.name().clone();
         self.on_disk(move |disk| disk.roll_back(&name)).await;
     }
 
     pub(super) async fn unload(&mut self, file: &str) {
-        let Some(entry) = self.entries.get_mut(file) else { return };
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
         let ran = entry.running.take().is_some();
         let name = entry.name.clone();
         entry.previous = None;
@@ -177,13 +208,15 @@ impl Keeper {
             entry.state = PluginState::Removed;
             (entry.rejection, entry.refused) = (None, None);
             entry.doubt();
-            self.shop.watch.reloaded(&name, Reload::Removed);
         } else {
             self.entries.remove(file);
         }
         self.forget_oldest_removed();
-        self.on_disk(move |disk| disk.forget(&name)).await;
         self.publish();
+        if ran {
+            self.shop.watch.reloaded(&name, Reload::Removed);
+        }
+        self.on_disk(move |disk| disk.forget(&name)).await;
     }
 
     fn forget_oldest_removed(&mut self) {
@@ -210,7 +243,8 @@ impl Keeper {
         if self.starting {
             return;
         }
-        let running: Vec<Arc<Plugin>> = self.entries.values().filter_map(|entry| entry.running.clone()).collect();
+        let running: Vec<Arc<Plugin>> =
+            self.entries.values().filter_map(|entry| entry.running.clone()).collect();
         let denying: Vec<Arc<str>> = self
             .entries
             .values()
@@ -271,14 +305,18 @@ impl Keeper {
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
         for file in files {
-            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else { continue };
+            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else {
+                continue;
+            };
             let Some(plugin) = entry.running.clone() else {
                 // What refused the old targets may take the new ones.
                 entry.refused = None;
                 entry.doubt();
                 continue;
             };
-            let Ok(options) = super::options_of(found, &self.setup.plugins) else { continue };
+            let Ok(options) = super::options_of(found, &self.setup.plugins) else {
+                continue;
+            };
             let digest = plugin.digest().clone();
             match Box::pin(try_out(self.shop.host, self.shop.again(&plugin, options))).await {
                 Ok(plugin) => entry.running = Some(Arc::new(plugin)),

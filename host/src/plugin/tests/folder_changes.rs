@@ -69,7 +69,10 @@ async fn junk_keeps_the_last_good_version_and_says_why() {
         until_state(&registry, "a.wasm", PluginState::LastGood).await;
         assert_eq!(running(&registry), [digest(&one).to_string()]);
     }
-    assert_eq!(entry(&registry, "a.wasm").rejection.map(|rejection| rejection.reason), Some(Reason::Contract));
+    assert_eq!(
+        entry(&registry, "a.wasm").rejection.map(|rejection| rejection.reason),
+        Some(Reason::Contract)
+    );
     bench.put("a.wasm", &one);
     until_state(&registry, "a.wasm", PluginState::Active).await;
     assert_eq!(entry(&registry, "a.wasm").rejection, None, "what runs is in the file again");
@@ -169,7 +172,10 @@ async fn a_restart_with_a_bad_file_runs_what_last_ran() {
     let registry = bench.start().await;
     assert_eq!(running(&registry), [digest(&one).to_string()]);
     let status = entry(&registry, "a.wasm");
-    assert_eq!((status.state, status.rejection.map(|it| it.reason)), (PluginState::LastGood, Some(Reason::Magic)));
+    assert_eq!(
+        (status.state, status.rejection.map(|it| it.reason)),
+        (PluginState::LastGood, Some(Reason::Magic))
+    );
 }
 
 #[tokio::test]

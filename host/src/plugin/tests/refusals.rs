@@ -23,13 +23,38 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         ("large.wasm", vec![0; 4 << 20], Reason::Size, "4194304"),
         ("text.wasm", b"hello, this is text".to_vec(), Reason::Magic, "68 65 6c 6c 6f"),
         ("core.wasm", EMPTY_MODULE.to_vec(), Reason::Magic, "core module"),
-        ("native.wasm", engine.precompile_component(&router()).unwrap(), Reason::Precompiled, "compiled machine code"),
+        (
+            "native.wasm",
+            engine.precompile_component(&router()).unwrap(),
+            Reason::Precompiled,
+            "compiled machine code",
+        ),
         ("named.cwasm", router(), Reason::Precompiled, "compiled machine code"),
         ("nothing.wasm", EMPTY_COMPONENT.to_vec(), Reason::Contract, "exports nothing"),
-        ("newer.wasm", patched(router(), "@0.1.0", "@0.2.0"), Reason::Contract, "0.2.0; this host accepts 0.1.0"),
-        ("policy.wasm", patched(router(), "policy/log@", "policy/lot@"), Reason::Import, "sluice:policy/lot@"),
-        ("files.wasm", patched(router(), "wasi:cli/exit@", "wasi:cli/exec@"), Reason::Import, "wasi:cli/exec@"),
-        ("old-wasi.wasm", patched(router(), "wasi:io/error@0.2", "wasi:io/error@0.3"), Reason::Import, "@0.3"),
+        (
+            "newer.wasm",
+            patched(router(), "@0.1.0", "@0.2.0"),
+            Reason::Contract,
+            "0.2.0; this host accepts 0.1.0",
+        ),
+        (
+            "policy.wasm",
+            patched(router(), "sluice:policy/types@", "sluice:policy/typos@"),
+            Reason::Import,
+            "sluice:policy/typos@",
+        ),
+        (
+            "files.wasm",
+            patched(router(), "wasi:cli/exit@", "wasi:cli/exec@"),
+            Reason::Import,
+            "wasi:cli/exec@",
+        ),
+        (
+            "old-wasi.wasm",
+            patched(router(), "wasi:io/error@0.2", "wasi:io/error@0.3"),
+            Reason::Import,
+            "@0.3",
+        ),
         ("a name.wasm", router(), Reason::NameConflict, "A-Z a-z"),
         ("twice.wasm", router(), Reason::NameConflict, "twice.WASM"),
         ("beside.wasm", router(), Reason::Sidecar, "beside.yaml"),
@@ -50,12 +75,23 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
     for (file, _, reason, words) in &cases {
         let entry = entry(&registry, file);
         let rejection = entry.rejection.unwrap_or_else(|| panic!("{file} runs"));
-        assert_eq!((entry.state, rejection.reason), (PluginState::Rejected, *reason), "{file}: {}", rejection.message);
+        assert_eq!(
+            (entry.state, rejection.reason),
+            (PluginState::Rejected, *reason),
+            "{file}: {}",
+            rejection.message
+        );
         assert!(rejection.message.contains(words), "{file}: {}", rejection.message);
         let name = file.rsplit_once('.').unwrap().0;
-        assert!(bench.recorder.count(&format!("rejected {name} {}", reason.as_str())) == 1, "{file} is told once");
+        assert!(
+            bench.recorder.count(&format!("rejected {name} {}", reason.as_str())) == 1,
+            "{file} is told once"
+        );
     }
-    assert_eq!(entry(&registry, "folder.wasm").rejection.map(|rejection| rejection.reason), Some(Reason::Read));
+    assert_eq!(
+        entry(&registry, "folder.wasm").rejection.map(|rejection| rejection.reason),
+        Some(Reason::Read)
+    );
     assert_eq!(entry(&registry, "fine.wasm").state, PluginState::Active);
     assert_eq!(entry(&registry, "twice.WASM").state, PluginState::Active);
     let files = registry.status().iter().filter(|entry| entry.file.is_some()).count();
@@ -72,7 +108,9 @@ async fn a_plugin_that_needs_more_memory_than_its_limit_is_refused_before_it_is_
     bench.stop.cancel();
 
     bench.settings.memory = 64 << 10;
-    let Err(error) = bench.try_start(Default::default()).await else { panic!("a bundled plugin fits into one page") };
+    let Err(error) = bench.try_start(Default::default()).await else {
+        panic!("a bundled plugin fits into one page")
+    };
     assert!(error.to_string().contains("initial memory"), "{error}");
 }
 

@@ -10,7 +10,9 @@ use crate::plugin::admission::{admit, try_out};
 use crate::plugin::compiled::{Bounds, digest};
 use crate::plugin::engine::Host;
 use crate::plugin::loaded::{History, Parts};
-use crate::plugin::{Ask, BuiltinSettings, Instances, Plugin, PluginOptions, PluginState, Quiet, Rejection, StartError};
+use crate::plugin::{
+    Ask, BuiltinSettings, Instances, Plugin, PluginOptions, PluginState, Quiet, Rejection, StartError,
+};
 use crate::policy::{Policy, policy_line};
 
 /// A plugin outside any registry.
@@ -32,7 +34,8 @@ async fn plugin(kind: PluginKind, options: PluginOptions) -> (Result<Plugin, Rej
     };
     let digest = digest(&bytes);
     let tracker = tokio_util::task::TaskTracker::new();
-    let admitted = admit(host, &tracker, bytes.into(), digest, options.sha256.as_deref(), bounds, parts).await;
+    let admitted =
+        admit(host, &tracker, bytes.into(), digest, options.sha256.as_deref(), bounds, parts).await;
     (admitted, live)
 }
 
@@ -88,7 +91,8 @@ async fn nobody_is_asked_when_there_is_nothing_to_choose() {
 #[tokio::test]
 async fn a_bundled_plugin_that_refuses_its_settings_ends_the_start_with_its_own_words() {
     let bench = Bench::new();
-    let builtin = BuiltinSettings { router_json: r#"{"mode":"sideways"}"#.into(), ..BuiltinSettings::default() };
+    let builtin =
+        BuiltinSettings { router_json: r#"{"mode":"sideways"}"#.into(), ..BuiltinSettings::default() };
     let Err(StartError::Bundled(error)) = bench.try_start(builtin).await else { panic!("it started") };
     assert_eq!(error.name, "weighted-router");
     assert!(matches!(&error.rejection, Rejection::Configure(words) if words.contains("mode")), "{error}");
@@ -108,7 +112,8 @@ async fn a_warm_instance_is_used_again_and_retired_after_its_calls() {
 
 #[tokio::test]
 async fn a_fresh_instance_serves_one_call() {
-    let (plugin, live) = plugin(PluginKind::Router, PluginOptions { instances: Instances::Fresh, ..options() }).await;
+    let (plugin, live) =
+        plugin(PluginKind::Router, PluginOptions { instances: Instances::Fresh, ..options() }).await;
     let plugin = plugin.unwrap();
     for _ in 0..3 {
         plugin.ask(Ask::Score(&request(), moment(), &candidates(2))).await.unwrap();
@@ -124,7 +129,9 @@ async fn many_calls_at_a_time_make_no_more_instances_than_may_run() {
     let calls: Vec<_> = (0..64)
         .map(|_| {
             let plugin = plugin.clone();
-            bench.tracker.spawn(async move { plugin.ask(Ask::Score(&request(), moment(), &candidates(8))).await })
+            bench
+                .tracker
+                .spawn(async move { plugin.ask(Ask::Score(&request(), moment(), &candidates(8))).await })
         })
         .collect();
     for call in calls {

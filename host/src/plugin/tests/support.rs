@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice_core::facts::{
-    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts, TagPhase, TargetFacts,
+    AnswerFacts, BreakerState, Candidate, FailureFacts, Moment, Place, PluginKind, RequestFacts, TagPhase,
+    TargetFacts,
 };
 use sluice_core::kind::Stage;
 use tempfile::TempDir;
@@ -15,7 +16,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::config;
 use crate::plugin::{
-    BuiltinSettings, CallResult, LogLine, PluginState, PluginStatus, PluginWatch, Registry, Reload, StartError,
+    BuiltinSettings, CallResult, LogLine, PluginState, PluginStatus, PluginWatch, Registry, Reload,
+    StartError,
 };
 
 /// Long enough for a busy machine; only a failing test waits for it.
@@ -36,8 +38,12 @@ pub fn variant(kind: PluginKind, mark: u8) -> Vec<u8> {
 /// Replaces a text inside by one of the same length.
 pub fn patched(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
-    let places: Vec<usize> =
-        bytes.windows(from.len()).enumerate().filter(|(_, part)| *part == from.as_bytes()).map(|(at, _)| at).collect();
+    let places: Vec<usize> = bytes
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, part)| *part == from.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
     assert!(!places.is_empty(), "`{from}` is not in it");
     for at in places {
         bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
@@ -190,7 +196,10 @@ impl Drop for Bench {
 /// The entry of a file.
 pub fn entry(registry: &Registry, file: &str) -> PluginStatus {
     let page = registry.status();
-    page.iter().find(|entry| entry.file.as_deref() == Some(file)).cloned().unwrap_or_else(|| panic!("{page:#?}"))
+    page.iter()
+        .find(|entry| entry.file.as_deref() == Some(file))
+        .cloned()
+        .unwrap_or_else(|| panic!("{page:#?}"))
 }
 
 /// Waits until the entry of a file is as it should be. The page has no bell of its own, so this looks at it

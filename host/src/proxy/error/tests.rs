@@ -1,7 +1,11 @@
 use super::*;
 
 fn fault(kind: FailureKind, status: Option<u16>) -> Failure {
-    let error = ProviderError { code: Some("own".to_owned()), message: Some("m".to_owned()), ..ProviderError::default() };
+    let error = ProviderError {
+        code: Some("own".to_owned()),
+        message: Some("m".to_owned()),
+        ..ProviderError::default()
+    };
     Failure::Upstream(Box::new(LastFault {
         kind,
         status,
@@ -17,7 +21,15 @@ fn statuses_codes_and_outcomes_of_the_last_fault() {
     use FailureKind as K;
     let cases = [
         (K::RetryableTimeout, Some(408), 504, "retryable_timeout", "api_error", Outcome::Exhausted, false),
-        (K::RetryableRateLimit, Some(429), 429, "retryable_rate_limit", "rate_limit_error", Outcome::Exhausted, false),
+        (
+            K::RetryableRateLimit,
+            Some(429),
+            429,
+            "retryable_rate_limit",
+            "rate_limit_error",
+            Outcome::Exhausted,
+            false,
+        ),
         (K::QuotaExhausted, Some(429), 429, "quota_exhausted", "rate_limit_error", Outcome::Exhausted, true),
         (K::RetryableUpstream, Some(503), 503, "retryable_upstream", "api_error", Outcome::Exhausted, false),
         (K::RetryableUpstream, Some(529), 503, "retryable_upstream", "api_error", Outcome::Exhausted, false),
@@ -25,7 +37,15 @@ fn statuses_codes_and_outcomes_of_the_last_fault() {
         (K::RetryableUpstream, None, 502, "retryable_upstream", "api_error", Outcome::Exhausted, false),
         (K::ModelUnavailable, Some(404), 502, "model_unavailable", "api_error", Outcome::Exhausted, false),
         (K::AuthDenied, Some(401), 502, "auth_denied", "api_error", Outcome::RejectedUpstream, true),
-        (K::ContextLengthExceeded, Some(400), 400, "own", "invalid_request_error", Outcome::RejectedUpstream, true),
+        (
+            K::ContextLengthExceeded,
+            Some(400),
+            400,
+            "own",
+            "invalid_request_error",
+            Outcome::RejectedUpstream,
+            true,
+        ),
         (K::ContentFiltered, Some(200), 400, "own", "invalid_request_error", Outcome::RejectedUpstream, true),
         (K::InvalidRequest, Some(422), 422, "own", "invalid_request_error", Outcome::RejectedUpstream, true),
     ];

@@ -3,6 +3,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::plugin::{PluginState, Reason, RejectionStatus};
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::record::tests::sample;
 
@@ -117,25 +118,26 @@ fn upstreams_have_the_shape_that_scripts_read() {
 
 #[test]
 fn plugins_show_the_bundled_and_the_rejected() {
-    let bundled = PluginRow {
+    let bundled = PluginStatus {
         name: "weighted-router".into(),
         file: None,
-        kinds: vec![PluginKind::Router, PluginKind::Tagger],
+        kinds: vec!["router", "tagger"],
         state: PluginState::Active,
         digest: Some("ab".into()),
         version: Some("0.1.0".into()),
-        contract: Some("0.1.0".into()),
-        since: at(2_000),
+        contract: Some("0.1.0"),
+        since: Some("1970-01-01T00:00:02.000Z".into()),
         weight: 1.0,
-        on_error: OnError::Bundled,
-        instances: Instances::Warm,
+        on_error: "bundled",
+        instances: "warm",
+        live: 2,
         calls: 7,
-        p50_us: Some(12.5),
-        p99_us: Some(40.0),
-        failures: BTreeMap::from([(CallResult::Trap, 1), (CallResult::Timeout, 2)]),
+        p50_us: Some(12),
+        p99_us: Some(40),
+        failures: BTreeMap::from([("trap", 1), ("timeout", 2)]),
         rejection: None,
     };
-    let rejected = PluginRow {
+    let rejected = PluginStatus {
         name: "mine".into(),
         file: Some("mine.wasm".into()),
         kinds: Vec::new(),
@@ -143,19 +145,20 @@ fn plugins_show_the_bundled_and_the_rejected() {
         digest: None,
         version: None,
         contract: None,
-        since: at(3_000),
+        since: None,
         weight: 0.5,
-        on_error: OnError::Deny,
-        instances: Instances::Fresh,
+        on_error: "deny",
+        instances: "fresh",
+        live: 0,
         calls: 0,
         p50_us: None,
         p99_us: None,
         failures: BTreeMap::new(),
-        rejection: Some(Rejection {
-            reason: PluginFault::Import,
+        rejection: Some(RejectionStatus {
+            reason: Reason::Import,
             message: "imports `wasi:sockets`".into(),
             digest: Some("cd".into()),
-            at: at(3_000),
+            at: "1970-01-01T00:00:03.000Z".into(),
         }),
     };
     let expected = json!({
@@ -164,20 +167,20 @@ fn plugins_show_the_bundled_and_the_rejected() {
             {
                 "name": "weighted-router", "file": null, "kinds": ["router", "tagger"], "state": "active", "digest": "ab",
                 "version": "0.1.0", "contract": "0.1.0", "since": "1970-01-01T00:00:02.000Z", "weight": 1.0,
-                "on_error": "bundled", "instances": "warm", "calls": 7, "p50_us": 12.5, "p99_us": 40.0,
+                "on_error": "bundled", "instances": "warm", "live": 2, "calls": 7, "p50_us": 12, "p99_us": 40,
                 "failures": {"trap": 1, "timeout": 2}, "rejection": null,
             },
             {
                 "name": "mine", "file": "mine.wasm", "kinds": [], "state": "rejected", "digest": null,
-                "version": null, "contract": null, "since": "1970-01-01T00:00:03.000Z", "weight": 0.5,
-                "on_error": "deny", "instances": "fresh", "calls": 0, "p50_us": null, "p99_us": null,
+                "version": null, "contract": null, "since": null, "weight": 0.5,
+                "on_error": "deny", "instances": "fresh", "live": 0, "calls": 0, "p50_us": null, "p99_us": null,
                 "failures": {}, "rejection": {
                     "reason": "import", "message": "imports `wasi:sockets`", "digest": "cd", "at": "1970-01-01T00:00:03.000Z",
                 },
             },
         ],
     });
-    let page = plugins(&Plugins { generation: 3, plugins: vec![bundled, rejected] });
+    let page = plugins(3, &[bundled, rejected]);
     assert_eq!(page.status, StatusCode::OK);
     assert_eq!(body(&page), expected);
 }

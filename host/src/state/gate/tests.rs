@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -17,11 +12,7 @@ use crate::state::tests::{SECOND, Told};
 
 fn gate(max_in_flight: u32, queue: u32) -> (Arc<Gate>, Arc<Told>) {
     let told = Arc::new(Told::default());
-    let limits = config::Gate {
-        max_in_flight,
-        queue,
-        queue_wait: 5 * SECOND,
-    };
+    let limits = config::Gate { max_in_flight, queue, queue_wait: 5 * SECOND };
     (Arc::new(Gate::new("global", limits, told.clone())), told)
 }
 
@@ -55,10 +46,7 @@ async fn waiters_enter_in_order_and_returning_ones_first() {
     }
     assert_eq!(counts(&gate), (1, 3));
     drop(held);
-    assert!(
-        gate.try_enter(Priority::Returning).is_none(),
-        "the permit is granted already"
-    );
+    assert!(gate.try_enter(Priority::Returning).is_none(), "the permit is granted already");
     assert!(look(&mut first).await.is_none() && look(&mut second).await.is_none());
     drop(look(&mut back).await.unwrap().unwrap());
     assert!(look(&mut second).await.is_none());
@@ -74,22 +62,11 @@ async fn a_wait_ends_at_the_shorter_of_queue_wait_and_the_calls_own_time() {
         let _held = gate.try_enter(Priority::Newcomer).unwrap();
         told.take();
         let began = clock::now();
-        let refused = gate
-            .enter(Priority::Newcomer, began + Duration::from_millis(own_ms))
-            .await;
+        let refused = gate.enter(Priority::Newcomer, began + Duration::from_millis(own_ms)).await;
         assert_eq!(refused.unwrap_err(), GateRefusal::TimedOut);
         let waited = u64::try_from((clock::now() - began).as_millis()).unwrap();
-        assert!(
-            (waited_ms..=waited_ms + 1).contains(&waited),
-            "{waited} ms, not {waited_ms}"
-        );
-        assert_eq!(
-            told.take(),
-            [
-                format!("global: waited {waited} ms"),
-                "global: queue_timeout".to_owned()
-            ]
-        );
+        assert!((waited_ms..=waited_ms + 1).contains(&waited), "{waited} ms, not {waited_ms}");
+        assert_eq!(told.take(), [format!("global: waited {waited} ms"), "global: queue_timeout".to_owned()]);
         assert_eq!(counts(&gate), (1, 0));
     }
 }
@@ -107,10 +84,7 @@ async fn a_full_queue_refuses_at_once() {
     let mut waiter = pin!(gate.enter(Priority::Newcomer, far()));
     assert!(look(&mut waiter).await.is_none());
     let began = clock::now();
-    assert_eq!(
-        gate.enter(Priority::Newcomer, far()).await.unwrap_err(),
-        GateRefusal::Full
-    );
+    assert_eq!(gate.enter(Priority::Newcomer, far()).await.unwrap_err(), GateRefusal::Full);
     assert_eq!(clock::now(), began);
     assert_eq!(told.take(), ["global: waited 0 ms", "global: queue_full"]);
 }
@@ -132,11 +106,7 @@ async fn a_waiter_that_left_is_gone_at_once_and_never_served() {
     let permit = look(&mut stays).await.unwrap().unwrap();
     assert_eq!(counts(&gate), (1, 0));
     drop(permit);
-    assert_eq!(
-        told.take(),
-        ["global: waited 0 ms"],
-        "a waiter that left is no refusal"
-    );
+    assert_eq!(told.take(), ["global: waited 0 ms"], "a waiter that left is no refusal");
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,11 +143,7 @@ async fn a_raised_limit_wakes_waiters() {
     let _held = gate.try_enter(Priority::Newcomer).unwrap();
     let mut waiter = pin!(gate.enter(Priority::Newcomer, far()));
     assert!(look(&mut waiter).await.is_none());
-    gate.set(config::Gate {
-        max_in_flight: 2,
-        queue: 8,
-        queue_wait: SECOND,
-    });
+    gate.set(config::Gate { max_in_flight: 2, queue: 8, queue_wait: SECOND });
     assert!(look(&mut waiter).await.unwrap().is_ok());
 }
 
@@ -192,11 +158,7 @@ async fn no_permit_and_no_place_is_lost_under_load() {
         calls.spawn(async move {
             let mut random = fastrand::Rng::with_seed(seed);
             for _ in 0..300 {
-                let priority = if random.u8(..4) == 0 {
-                    Priority::Returning
-                } else {
-                    Priority::Newcomer
-                };
+                let priority = if random.u8(..4) == 0 { Priority::Returning } else { Priority::Newcomer };
                 let mut entering = pin!(gate.enter(priority, far()));
                 let patience = random.u32(..12);
                 let mut outcome = None;
@@ -209,10 +171,7 @@ async fn no_permit_and_no_place_is_lost_under_load() {
                 }
                 let Some(Ok(_permit)) = outcome else { continue };
                 entered.fetch_add(1, Ordering::Relaxed);
-                assert!(
-                    running.fetch_add(1, Ordering::SeqCst) < 3,
-                    "more run than may"
-                );
+                assert!(running.fetch_add(1, Ordering::SeqCst) < 3, "more run than may");
                 if random.bool() {
                     tokio::task::yield_now().await;
                 }
@@ -223,10 +182,7 @@ async fn no_permit_and_no_place_is_lost_under_load() {
     while let Some(call) = calls.join_next().await {
         call.unwrap();
     }
-    assert!(
-        entered.load(Ordering::Relaxed) > 300,
-        "hardly anybody came in"
-    );
+    assert!(entered.load(Ordering::Relaxed) > 300, "hardly anybody came in");
     assert_eq!(counts(&gate), (0, 0));
     let all: Vec<_> = std::iter::from_fn(|| gate.try_enter(Priority::Newcomer)).collect();
     assert_eq!(all.len(), 3);

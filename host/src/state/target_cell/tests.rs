@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -33,10 +28,7 @@ fn every_change_is_told_once() {
     cell.admit(later).unwrap().neutral();
     cell.admit(later).unwrap().failure(later);
     let until = cell.page(later).breaker.until.unwrap();
-    assert!(
-        (60 * SECOND..=72 * SECOND).contains(&(until - later)),
-        "doubled, times 1.0 to 1.2"
-    );
+    assert!((60 * SECOND..=72 * SECOND).contains(&(until - later)), "doubled, times 1.0 to 1.2");
     let mut probe = cell.admit(until).unwrap();
     probe.commit();
     probe.commit();
@@ -58,39 +50,16 @@ fn a_target_that_is_open_and_cooling_says_open_until_both_are_over() {
     let now = clock::now();
     let (cell, _) = opened(now);
     let (open_end, kind) = (now + 30 * SECOND, FailureKind::RetryableRateLimit);
-    assert_eq!(
-        cell.able(now),
-        Able::Open {
-            until: Some(open_end)
-        }
-    );
+    assert_eq!(cell.able(now), Able::Open { until: Some(open_end) });
     cell.cool(now + 10 * SECOND, kind);
-    assert_eq!(
-        cell.able(now),
-        Able::Open {
-            until: Some(open_end)
-        }
-    );
+    assert_eq!(cell.able(now), Able::Open { until: Some(open_end) });
     cell.cool(now + 40 * SECOND, kind);
     cell.cool(now + 20 * SECOND, FailureKind::ModelUnavailable);
-    assert_eq!(
-        cell.able(now),
-        Able::Open {
-            until: Some(now + 40 * SECOND)
-        },
-        "the longer cool-down stays"
-    );
-    let cooling = Able::Cooling {
-        until: now + 40 * SECOND,
-        kind,
-    };
+    assert_eq!(cell.able(now), Able::Open { until: Some(now + 40 * SECOND) }, "the longer cool-down stays");
+    let cooling = Able::Cooling { until: now + 40 * SECOND, kind };
     assert_eq!(cell.able(open_end), cooling);
     assert_eq!(cell.admit(open_end).unwrap_err(), cooling);
-    assert_eq!(
-        cell.able(now + 40 * SECOND),
-        Able::Probe,
-        "and cooling took no probe"
-    );
+    assert_eq!(cell.able(now + 40 * SECOND), Able::Probe, "and cooling took no probe");
 }
 
 #[test]
@@ -103,10 +72,7 @@ fn a_cool_down_leaves_the_breaker_alone() {
     cell.cool(now + SECOND, FailureKind::RetryableRateLimit);
     assert!(!cell.able(now).is_able());
     let page = cell.page(now + SECOND);
-    assert_eq!(
-        (page.able, page.breaker.failures, page.cooling),
-        (Able::Yes, 2, None)
-    );
+    assert_eq!((page.able, page.breaker.failures, page.cooling), (Able::Yes, 2, None));
     cell.admit(now + SECOND).unwrap().failure(now + SECOND);
     assert_eq!(cell.page(now + SECOND).breaker.state, BreakerState::Open);
 }
@@ -124,10 +90,7 @@ fn of_many_calls_at_once_one_is_the_probe() {
         let calls: Vec<_> = (0..16).map(|_| scope.spawn(call)).collect();
         calls.into_iter().map(|call| call.join().unwrap()).collect()
     });
-    let refused = tickets
-        .iter()
-        .filter(|ticket| matches!(ticket, Err(Able::Open { until: None })))
-        .count();
+    let refused = tickets.iter().filter(|ticket| matches!(ticket, Err(Able::Open { until: None }))).count();
     assert_eq!(refused, 15);
     assert!(tickets.iter().flatten().all(Ticket::is_probe));
 }
@@ -139,11 +102,7 @@ fn the_probe_slot_is_free_after_every_way_a_call_can_end() {
     type Way = fn(Ticket, Instant);
     let ways: [(&str, Way, BreakerState); 7] = [
         ("dropped", |ticket, _| drop(ticket), BreakerState::HalfOpen),
-        (
-            "neutral",
-            |ticket, _| ticket.neutral(),
-            BreakerState::HalfOpen,
-        ),
+        ("neutral", |ticket, _| ticket.neutral(), BreakerState::HalfOpen),
         (
             "unwound",
             |ticket, _| {
@@ -155,17 +114,9 @@ fn the_probe_slot_is_free_after_every_way_a_call_can_end() {
             },
             BreakerState::HalfOpen,
         ),
-        (
-            "failed",
-            |ticket, now| ticket.failure(now),
-            BreakerState::Open,
-        ),
+        ("failed", |ticket, now| ticket.failure(now), BreakerState::Open),
         ("opened", |ticket, now| ticket.open(now), BreakerState::Open),
-        (
-            "succeeded",
-            |ticket, now| ticket.success(now),
-            BreakerState::Closed,
-        ),
+        ("succeeded", |ticket, now| ticket.success(now), BreakerState::Closed),
         (
             "committed, then dropped",
             |mut ticket, _| {
@@ -196,12 +147,8 @@ async fn queued_calls_hear_of_a_breaker_that_opens_and_of_a_cool_down() {
         cell.admit(now).unwrap().failure(now);
         assert!(poll_fn(|cx| Poll::Ready(queued.as_mut().poll(cx).is_pending())).await);
         refuse(&cell, now);
-        tokio::time::timeout(SECOND, queued)
-            .await
-            .expect("told while waiting");
-        tokio::time::timeout(SECOND, cell.refusing())
-            .await
-            .expect("told when it comes late");
+        tokio::time::timeout(SECOND, queued).await.expect("told while waiting");
+        tokio::time::timeout(SECOND, cell.refusing()).await.expect("told when it comes late");
     }
 }
 
@@ -222,54 +169,28 @@ fn a_router_is_told_numbers() {
         (fresh.health, fresh.samples, fresh.in_flight, fresh.capacity),
         (1.0, 0, 0, GATE.max_in_flight)
     );
-    assert_eq!(
-        (
-            fresh.latency_p95_ms,
-            fresh.first_content_p95_ms,
-            fresh.quota_left
-        ),
-        (None, None, None)
-    );
-    assert_eq!(
-        (cell.p95_to_commit(now), cell.last_failure_kind()),
-        (None, None)
-    );
+    assert_eq!((fresh.latency_p95_ms, fresh.first_content_p95_ms, fresh.quota_left), (None, None, None));
+    assert_eq!((cell.p95_to_commit(now), cell.last_failure_kind()), (None, None));
 
     for ok in [true, true, true, false] {
         cell.observe_result(now, ok);
     }
     cell.observe_commit(now, Duration::from_millis(100), None);
-    cell.observe_commit(
-        now,
-        Duration::from_millis(100),
-        Some(Duration::from_millis(50)),
-    );
+    cell.observe_commit(now, Duration::from_millis(100), Some(Duration::from_millis(50)));
     cell.observe_quota(now, 0.25);
     cell.observe_failure(FailureKind::RetryableTimeout);
     cell.admit(now).unwrap().failure(now);
     cell.cool(now + 2 * SECOND, FailureKind::RetryableRateLimit);
     let running = cell.run();
     let busy = cell.candidate_numbers(now);
-    assert_eq!(
-        (busy.health, busy.samples, busy.in_flight, busy.failures),
-        (0.75, 4, 1, 1)
-    );
-    assert_eq!(
-        (busy.latency_p50_ms, busy.first_content_p50_ms),
-        (Some(100.0), Some(50.0))
-    );
+    assert_eq!((busy.health, busy.samples, busy.in_flight, busy.failures), (0.75, 4, 1, 1));
+    assert_eq!((busy.latency_p50_ms, busy.first_content_p50_ms), (Some(100.0), Some(50.0)));
     assert_eq!((busy.quota_left, busy.cool_down_ms), (Some(0.25), 2000));
     assert_eq!(cell.p95_to_commit(now), Some(Duration::from_millis(100)));
-    assert_eq!(
-        cell.last_failure_kind(),
-        Some(FailureKind::RetryableTimeout)
-    );
+    assert_eq!(cell.last_failure_kind(), Some(FailureKind::RetryableTimeout));
     drop(running);
     let later = cell.candidate_numbers(now + 60 * SECOND);
-    assert_eq!(
-        (later.in_flight, later.quota_left, later.cool_down_ms),
-        (0, None, 0)
-    );
+    assert_eq!((later.in_flight, later.quota_left, later.cool_down_ms), (0, None, 0));
 }
 
 #[test]
@@ -277,15 +198,8 @@ fn a_router_sees_a_breaker_that_would_probe_as_half_open() {
     let now = clock::now();
     let (cell, _) = opened(now);
     assert_eq!(cell.candidate_numbers(now).breaker, BreakerState::Open);
-    assert_eq!(
-        cell.candidate_numbers(now + 30 * SECOND).breaker,
-        BreakerState::HalfOpen
-    );
-    assert_eq!(
-        cell.page(now + 30 * SECOND).breaker.state,
-        BreakerState::Open,
-        "looking changes nothing"
-    );
+    assert_eq!(cell.candidate_numbers(now + 30 * SECOND).breaker, BreakerState::HalfOpen);
+    assert_eq!(cell.page(now + 30 * SECOND).breaker.state, BreakerState::Open, "looking changes nothing");
 }
 
 /// Looks back into the cell it is told about.

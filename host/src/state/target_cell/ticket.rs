@@ -18,19 +18,13 @@ pub struct Ticket {
 
 impl std::fmt::Debug for Ticket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket")
-            .field("target", &self.kept.key)
-            .field("ticket", &self.ticket)
-            .finish()
+        f.debug_struct("Ticket").field("target", &self.kept.key).field("ticket", &self.ticket).finish()
     }
 }
 
 impl Ticket {
     pub(super) fn new(kept: &Arc<Kept>, ticket: breaker::Ticket) -> Self {
-        Self {
-            kept: kept.clone(),
-            ticket: Some(ticket),
-        }
+        Self { kept: kept.clone(), ticket: Some(ticket) }
     }
 
     /// It ended well.
@@ -54,10 +48,7 @@ impl Ticket {
     /// First content went to the caller. As the probe, it closes the breaker, and what is left of the call is
     /// an ordinary one.
     pub fn commit(&mut self) {
-        let change = self
-            .ticket
-            .as_mut()
-            .and_then(|ticket| lock(&self.kept.inner).breaker.commit(ticket));
+        let change = self.ticket.as_mut().and_then(|ticket| lock(&self.kept.inner).breaker.commit(ticket));
         self.kept.tell(change);
     }
 
@@ -71,9 +62,7 @@ impl Ticket {
             return;
         };
         let factor = 1.0 + 0.2 * fastrand::f64();
-        let change = lock(&self.kept.inner)
-            .breaker
-            .settle(ticket, lesson, now, factor);
+        let change = lock(&self.kept.inner).breaker.settle(ticket, lesson, now, factor);
         self.kept.tell(change);
     }
 }

@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a failed test may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use super::*;
 use crate::clock;
@@ -12,10 +7,7 @@ use crate::state::tests::{SECOND, configuration, target, upstream};
 
 fn cell(keys: &[&str]) -> Arc<UpstreamCell> {
     let config = configuration(vec![target(&upstream("a", "/v1", keys), "m")]);
-    State::new(Arc::new(()))
-        .attach(&config, clock::now())
-        .upstreams["a"]
-        .clone()
+    State::new(Arc::new(())).attach(&config, clock::now()).upstreams["a"].clone()
 }
 
 fn lease(pick: Pick) -> Lease {
@@ -30,26 +22,13 @@ fn the_least_used_credential_is_picked_and_the_first_of_equals() {
     let now = clock::now();
     let cell = cell(&["k0", "k1", "k2"]);
     let mut held: Vec<Lease> = (0..4).map(|_| lease(cell.pick(now, &[]))).collect();
-    assert_eq!(
-        held.iter().map(Lease::index).collect::<Vec<_>>(),
-        [0, 1, 2, 0]
-    );
+    assert_eq!(held.iter().map(Lease::index).collect::<Vec<_>>(), [0, 1, 2, 0]);
     assert_eq!(held[1].key().expose_secret(), "k1");
     drop(held.remove(2));
     assert_eq!(lease(cell.pick(now, &[])).index(), 2);
-    assert_eq!(
-        cell.page(now)
-            .iter()
-            .map(|c| c.in_flight)
-            .collect::<Vec<_>>(),
-        [2, 1, 0]
-    );
+    assert_eq!(cell.page(now).iter().map(|c| c.in_flight).collect::<Vec<_>>(), [2, 1, 0]);
     drop(held);
-    assert!(
-        cell.page(now)
-            .iter()
-            .all(|credential| credential.in_flight == 0)
-    );
+    assert!(cell.page(now).iter().all(|credential| credential.in_flight == 0));
 }
 
 #[test]
@@ -72,16 +51,9 @@ fn a_credential_set_aside_comes_back_when_its_time_is_over() {
     cell.set_aside(0, now + 2 * SECOND, AsideState::RateLimited);
     cell.set_aside(0, now + SECOND, AsideState::Denied);
     cell.set_aside(7, now + SECOND, AsideState::Denied);
-    assert_eq!(
-        lease(cell.pick(now + SECOND, &[])).index(),
-        1,
-        "the longer wait stays"
-    );
+    assert_eq!(lease(cell.pick(now + SECOND, &[])).index(), 1, "the longer wait stays");
     assert_eq!(lease(cell.pick(now + 2 * SECOND, &[])).index(), 0);
-    let aside = Aside {
-        until: now + 2 * SECOND,
-        state: AsideState::RateLimited,
-    };
+    let aside = Aside { until: now + 2 * SECOND, state: AsideState::RateLimited };
     assert!(matches!(cell.pick(now, &[1]), Pick::AllAside(told) if told == aside));
     assert_eq!(cell.page(now)[0].aside, Some(aside));
     assert_eq!(cell.page(now + 2 * SECOND)[0].aside, None);
@@ -92,10 +64,7 @@ fn of_all_set_aside_the_first_back_is_told_and_denied_only_when_all_are() {
     let now = clock::now();
     use AsideState::{Denied, Quota, RateLimited};
     for (asides, told) in [
-        (
-            [(1, Denied), (5, Quota), (3, RateLimited)],
-            (3, RateLimited),
-        ),
+        ([(1, Denied), (5, Quota), (3, RateLimited)], (3, RateLimited)),
         ([(1, Denied), (5, Quota), (2, Denied)], (5, Quota)),
         ([(9, Denied), (4, Denied), (6, Denied)], (4, Denied)),
     ] {
@@ -104,28 +73,15 @@ fn of_all_set_aside_the_first_back_is_told_and_denied_only_when_all_are() {
             assert_eq!(cell.all_aside(now), None);
             cell.set_aside(index, now + seconds * SECOND, state);
         }
-        let told = Aside {
-            until: now + told.0 * SECOND,
-            state: told.1,
-        };
+        let told = Aside { until: now + told.0 * SECOND, state: told.1 };
         assert_eq!(cell.all_aside(now), Some(told), "{asides:?}");
-        assert!(
-            matches!(cell.pick(now, &[]), Pick::AllAside(aside) if aside == told),
-            "{asides:?}"
-        );
+        assert!(matches!(cell.pick(now, &[]), Pick::AllAside(aside) if aside == told), "{asides:?}");
     }
 }
 
 #[test]
 fn no_debug_form_shows_a_key() {
     let cell = cell(&["s3cret"]);
-    let shown = format!(
-        "{:?} {:?}",
-        cell.pick(clock::now(), &[]),
-        cell.page(clock::now())
-    );
-    assert!(
-        shown.contains("index") && !shown.contains("s3cret"),
-        "{shown}"
-    );
+    let shown = format!("{:?} {:?}", cell.pick(clock::now(), &[]), cell.page(clock::now()));
+    assert!(shown.contains("index") && !shown.contains("s3cret"), "{shown}");
 }

@@ -8,7 +8,6 @@ mod writer;
 
 use std::fmt;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -80,7 +79,7 @@ impl LineLayer {
 impl<S: Subscriber> Layer<S> for LineLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let meta = event.metadata();
-        let mut line = Line::new(self.format, SystemTime::now(), *meta.level());
+        let mut line = Line::new(self.format, crate::clock::wall(), *meta.level());
         // The message first, wherever it stands in the call: it is what a reader looks for.
         event.record(&mut Fields { line: &mut line, message: true });
         line.text("module", meta.target());

@@ -1,5 +1,5 @@
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -43,7 +43,7 @@ pub(crate) fn capturing(format: LogFormat) -> (LineWriter, Captured) {
 
 /// A place that does not take a line until it is told to, as a full pipe does, and then does what it is told.
 struct Stuck {
-    reached: Sender<()>,
+    reached: SyncSender<()>,
     go: Receiver<io::Result<()>>,
     out: Captured,
 }
@@ -64,15 +64,15 @@ impl Write for Stuck {
 struct Pipe {
     writer: LineWriter,
     reached: Receiver<()>,
-    go: Sender<io::Result<()>>,
+    go: SyncSender<io::Result<()>>,
     out: Captured,
 }
 
 /// A writer whose thread is in the middle of writing the line `first`.
 fn stuck(bounds: Bounds) -> Pipe {
     let out = Captured::default();
-    let (at, reached) = channel();
-    let (go, wait) = channel();
+    let (at, reached) = sync_channel(1);
+    let (go, wait) = sync_channel(1);
     let place = Stuck { reached: at, go: wait, out: out.clone() };
     let writer = LineWriter::start(Box::new(place), LogFormat::Json, bounds).unwrap();
     assert!(writer.push(br#""first""#.to_vec()));
@@ -164,7 +164,7 @@ fn closing_writes_everything_in_order() {
 
 #[test]
 fn the_thread_ends_with_its_last_handle() {
-    struct Gone(Sender<()>);
+    struct Gone(SyncSender<()>);
     impl Drop for Gone {
         fn drop(&mut self) {
             let _ = self.0.send(());
@@ -179,7 +179,7 @@ fn the_thread_ends_with_its_last_handle() {
             Ok(())
         }
     }
-    let (gone, end) = channel();
+    let (gone, end) = sync_channel(1);
     let captured = Captured::default();
     let writer =
         LineWriter::start(Box::new(Place(Gone(gone), captured.clone())), LogFormat::Json, Bounds::default())

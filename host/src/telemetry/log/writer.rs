@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tracing::Level;
 
@@ -208,7 +208,7 @@ impl Pump<'_> {
 }
 
 fn told(format: LogFormat, dropped: u64) -> Vec<u8> {
-    let mut line = Line::new(format, SystemTime::now(), Level::WARN);
+    let mut line = Line::new(format, crate::clock::wall(), Level::WARN);
     line.text("event", "log_lines_dropped");
     line.number("dropped", dropped);
     let mut bytes = line.finish();

@@ -1,0 +1,158 @@
+//! The begin of an attempt: the right to call, a credential, the permits. And their end: what an attempt holds
+//! is given back when its exchange is really over.
+
+use std::time::Instant;
+
+use sluice_core::budget::AttemptClock;
+use tokio_util::task::TaskTracker;
+
+use super::call::Call;
+use super::error::Failure;
+use crate::clock;
+use crate::generation::Target;
+use crate::state::{GateRefusal, Lease, Permit, Pick, Priority, Running, Ticket};
+use crate::upstream::Line;
+
+/// What one attempt holds from its begin to its very end, a stream included. Dropped, it has taught nothing.
+pub(super) struct Attempt {
+    /// Position of its target in the route.
+    pub position: usize,
+    /// Number of the attempt.
+    pub number: u32,
+    /// When it began.
+    pub started: Instant,
+    /// Its limit and the deadline.
+    pub clock: AttemptClock,
+    /// The right to teach the breaker.
+    pub ticket: Ticket,
+    /// The credential in use.
+    pub credential: Option<Lease>,
+    pub hold: Hold,
+}
+
+/// What is given back only when the exchange is really over: at once after a proper end, else when its
+/// connection has closed.
+pub(super) struct Hold {
+    /// The connection in use.
+    pub line: Line,
+    held: Option<(Vec<Permit>, Running)>,
+    tracker: TaskTracker,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.line.after_close(held, &self.tracker);
+        }
+    }
+}
+
+/// Why an attempt did not begin.
+pub(super) enum NotBegun {
+    /// The target is not able after all.
+    Skipped,
+    /// A gate of ours refused.
+    Saturated(Failure),
+    /// The request ends with this.
+    End(Failure),
+}
+
+impl From<Failure> for NotBegun {
+    fn from(failure: Failure) -> Self {
+        Self::End(failure)
+    }
+}
+
+impl Call {
+    /// Takes what an attempt needs: the ticket first, so that one call alone waits as the probe; then a
+    /// credential and the permits.
+    pub async fn begin(&mut self, position: usize) -> Result<Attempt, NotBegun> {
+        let route = self.route.clone();
+        let target = &route.targets[position];
+        let Ok(ticket) = target.cell.admit(clock::now()) else {
+            self.ledger.skipped(target);
+            return Err(NotBegun::Skipped);
+        };
+        let permits = self.permits(target).await?;
+        let failed = self.failed_with(target);
+        let credential = match target.upstream.pick(clock::now(), &failed) {
+            Pick::Lease(lease) => Some(lease),
+            Pick::NoneNeeded => None,
+            Pick::AllAside(_) | Pick::NoneLeft => {
+                self.ledger.skipped(target);
+                return Err(NotBegun::Skipped);
+            }
+        };
+        let now = clock::now();
+        let own = if self.chat.stream { target.config.first_content } else { target.config.attempt };
+        let number = self.ledger.attempt_begins(target, self.choice.role(position), now);
+        Ok(Attempt {
+            position,
+            number,
+            started: now,
+            clock: self.budget.attempt(now, own),
+            ticket,
+            credential,
+            hold: Hold {
+                line: Line::default(),
+                held: Some((permits, target.cell.run())),
+                tracker: self.ledger.shared().tracker.clone(),
+            },
+        })
+    }
+
+    /// The permits of one attempt. A call that has to wait gives its global permit back meanwhile, and takes
+    /// one again ahead of newcomers.
+    async fn permits(&mut self, target: &Target) -> Result<Vec<Permit>, NotBegun> {
+        let mut permits = Vec::with_capacity(1);
+        let began = clock::now();
+        let deadline = self.budget.deadline();
+        for gate in target.cell.gates() {
+            if let Some(permit) = gate.try_enter(Priority::Newcomer) {
+                permits.push(permit);
+                continue;
+            }
+            self.global = None;
+            let shared = self.ledger.shared().clone();
+            let entered = tokio::select! {
+                entered = gate.enter(Priority::Newcomer, deadline) => entered,
+                () = target.cell.refusing() => {
+                    self.ledger.skipped(target);
+                    self.regain(began).await?;
+                    return Err(NotBegun::Skipped);
+                }
+                () = shared.draining.cancelled() => return Err(Failure::Draining.into()),
+            };
+            let refusal = match entered {
+                Ok(permit) => {
+                    permits.push(permit);
+                    None
+                }
+                Err(refusal) => Some(refusal),
+            };
+            self.regain(began).await?;
+            match refusal {
+                None => {}
+                Some(GateRefusal::Full) => return Err(NotBegun::Saturated(Failure::QueueFull)),
+                Some(GateRefusal::TimedOut) => return Err(NotBegun::Saturated(Failure::QueueTimeout)),
+            }
+        }
+        Ok(permits)
+    }
+
+    async fn regain(&mut self, began: Instant) -> Result<(), Failure> {
+        let deadline = self.budget.deadline();
+        if self.global.is_none() {
+            let gate = self.ledger.generation().global_gate().clone();
+            self.global = match gate.enter(Priority::Returning, deadline).await {
+                Ok(permit) => Some(permit),
+                Err(_) if clock::now() >= deadline => return Err(Failure::BudgetExhausted),
+                Err(GateRefusal::Full) => return Err(Failure::QueueFull),
+                Err(GateRefusal::TimedOut) => return Err(Failure::QueueTimeout),
+            };
+        }
+        let now = clock::now();
+        self.ledger.waited += now.saturating_duration_since(began);
+        if now >= deadline { Err(Failure::BudgetExhausted) } else { Ok(()) }
+    }
+}
