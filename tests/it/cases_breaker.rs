@@ -189,7 +189,7 @@ async fn b057_all_targets_open() {
     x.b.healthy();
     able_again(&x, "A/a1").await;
     // The refused calls have not moved it. The opening itself lies a little before `opened`.
-    let after = (now() - opened);
+    let after = now() - opened;
     assert!(after >= ms(1500) && after <= ms(2000) + LATE, "able {after:?} after the opening");
     assert_eq!(x.get("/readyz").await.status, 200);
     x.call("chat").await.answered().tags("A/a1", false);

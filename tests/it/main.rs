@@ -1,6 +1,8 @@
 //! Scenarios: one binary, so that everything they share is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod attack;
+mod attack_upstream;
 mod cases_after_commit;
 mod cases_before_commit;
 mod cases_breaker;
@@ -13,6 +15,10 @@ mod config_golden;
 mod config_properties;
 mod expect;
 mod guests;
+mod plugins_admission;
+mod plugins_faults;
+mod plugins_support;
+mod plugins_together;
 mod rows_answers;
 mod rows_breaker;
 mod rows_cancel;
@@ -20,9 +26,6 @@ mod rows_plugins;
 mod rows_refused;
 mod rows_rejected;
 mod rows_time;
-mod plugins_admission;
-mod plugins_faults;
-mod plugins_support;
-mod plugins_together;
 mod sdks;
+mod smoke;
 mod tidy;
