@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod attack;
+mod attack_http2;
 mod attack_upstream;
 mod cases_after_commit;
 mod cases_before_commit;
