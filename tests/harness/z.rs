@@ -41,7 +41,8 @@ pub async fn check(case: &Case) {
 /// A task that panicked took its request with it, whatever the client made of that. What a plugin wrote is
 /// its own affair.
 pub(crate) fn no_panic(log: &str) {
-    let of_a_plugin = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| !line["plugin"].is_null());
+    let of_a_plugin =
+        |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| !line["plugin"].is_null());
     let told = log.lines().find(|line| line.contains("panicked at") && !of_a_plugin(line));
     assert!(told.is_none(), "Z: something panicked: {told:?}");
 }

@@ -25,7 +25,12 @@ async fn raw(x: &Case, bytes: &[u8]) -> Response {
 fn turned_away(bytes: &[u8], r: &Response) {
     let sent = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]).into_owned();
     match r.status {
-        0 => assert_ne!(r.end, End::Broken, "{sent:?}: no HTTP came back: {:?}", String::from_utf8_lossy(&r.raw)),
+        0 => assert_ne!(
+            r.end,
+            End::Broken,
+            "{sent:?}: no HTTP came back: {:?}",
+            String::from_utf8_lossy(&r.raw)
+        ),
         400..=599 if r.body.is_empty() => {
             assert!(matches!(r.status, 400 | 414 | 431), "{sent:?}: an error without a body: {r:?}");
         }
@@ -40,7 +45,8 @@ fn turned_away(bytes: &[u8], r: &Response) {
 #[tokio::test]
 async fn heads_that_are_no_heads() {
     let x = Setup::new().start().await;
-    let headers = |more: String| format!("{CHAT}{more}content-length: {}\r\n\r\n{BODY}", BODY.len()).into_bytes();
+    let headers =
+        |more: String| format!("{CHAT}{more}content-length: {}\r\n\r\n{BODY}", BODY.len()).into_bytes();
     let many: String = (0..5000).map(|n| format!("x-{n}: y\r\n")).collect();
     let heads: Vec<Vec<u8>> = vec![
         vec![0; 100],
@@ -82,7 +88,8 @@ async fn heads_that_are_no_heads() {
 #[tokio::test]
 async fn bodies_that_are_no_bodies() {
     let x = Setup::new().start().await;
-    let chunked = |body: &[u8]| [format!("{CHAT}transfer-encoding: chunked\r\n\r\n").as_bytes(), body].concat();
+    let chunked =
+        |body: &[u8]| [format!("{CHAT}transfer-encoding: chunked\r\n\r\n").as_bytes(), body].concat();
     let extension = format!("3f;{}\r\n{BODY}\r\n0\r\n\r\n", "e".repeat(1 << 20));
     let bodies: Vec<Vec<u8>> = vec![
         chunked(b"zz\r\n"),
@@ -125,12 +132,18 @@ async fn odd_but_lawful_chunks_are_one_body() {
         assert_eq!((seen.header("transfer-encoding"), seen.header("x-trailer")), (None, None));
     }
     // Both framings at once: one of them decides, and the connection carries nothing after it.
-    let both = format!("{CHAT}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{BODY}\r\n0\r\n\r\n", BODY.len());
+    let both = format!(
+        "{CHAT}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{BODY}\r\n0\r\n\r\n",
+        BODY.len()
+    );
     let smuggled = format!("{both}POST /v1/smuggled HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
     let r = raw(&x, smuggled.as_bytes()).await;
     if r.status == 200 {
         assert_eq!(String::from_utf8_lossy(&r.raw).matches("HTTP/1.1 ").count(), 1, "{r:?}");
-        assert_eq!(x.a.attempt(2).header("content-length").map(str::to_owned), Some((BODY.len() - 2).to_string()));
+        assert_eq!(
+            x.a.attempt(2).header("content-length").map(str::to_owned),
+            Some((BODY.len() - 2).to_string())
+        );
     } else {
         turned_away(both.as_bytes(), &r);
     }
@@ -142,7 +155,8 @@ async fn odd_but_lawful_chunks_are_one_body() {
 async fn json_that_is_meant_to_hurt() {
     let x = Setup::new().start().await;
     let keys: String = (0..50_000).map(|n| format!(",\"k{n}\":{n}")).collect();
-    let call = |model: &str, more: &str| format!("{{\"model\":\"{model}\",\"messages\":[]{more}}}").into_bytes();
+    let call =
+        |model: &str, more: &str| format!("{{\"model\":\"{model}\",\"messages\":[]{more}}}").into_bytes();
     let refused = [
         call("\\ud800", ""),
         call("chat\\u0000", ""),
@@ -175,15 +189,30 @@ async fn json_that_is_meant_to_hurt() {
 #[tokio::test]
 async fn header_values_are_not_believed() {
     let x = Setup::new().start().await;
-    for id in ["", "a b", "a\tb", "\"quoted\"", "{\"event\":\"x\"}", "é", &"i".repeat(129), "../../x", "a;b"] {
+    for id in ["", "a b", "a\tb", "\"quoted\"", "{\"event\":\"x\"}", "é", &"i".repeat(129), "../../x", "a;b"]
+    {
         let r = x.plain("chat").header("x-request-id", id).await;
         r.answered();
         assert_ne!(r.request_id(), Some(id));
         assert!(r.request_id().is_some_and(|own| own.len() == 32), "{r:?}");
     }
-    let raw_id = [CHAT.as_bytes(), b"x-request-id: \xff\xfe\r\n", format!("content-length: {}\r\n\r\n{BODY}", BODY.len()).as_bytes()].concat();
+    let raw_id = [
+        CHAT.as_bytes(),
+        b"x-request-id: \xff\xfe\r\n",
+        format!("content-length: {}\r\n\r\n{BODY}", BODY.len()).as_bytes(),
+    ]
+    .concat();
     raw(&x, &raw_id).await.answered();
-    for (name, value) in [("x-sluice-task", "\u{1F642}"), ("traceparent", "00-zz"), ("content-type", "text/plain; charset=utf-16"), ("accept", "image/png"), ("content-encoding", "gzip"), ("te", "trailers"), ("upgrade", "h2c"), ("connection", "upgrade, x-a, content-length")] {
+    for (name, value) in [
+        ("x-sluice-task", "\u{1F642}"),
+        ("traceparent", "00-zz"),
+        ("content-type", "text/plain; charset=utf-16"),
+        ("accept", "image/png"),
+        ("content-encoding", "gzip"),
+        ("te", "trailers"),
+        ("upgrade", "h2c"),
+        ("connection", "upgrade, x-a, content-length"),
+    ] {
         let r = x.plain("chat").header(name, value).await;
         assert!(r.status == 200 || (400..=415).contains(&r.status), "{name}: {r:?}");
     }
@@ -286,15 +315,22 @@ async fn slow_heads_and_slow_bodies_hold_up_nobody() {
 async fn a_client_that_asks_before_it_sends_is_told_to_go_on() {
     let x = Setup::new().start().await;
     let mut client = Client::open(x.gateway.addr()).await;
-    client.send(format!("{CHAT}expect: 100-continue\r\ncontent-length: {}\r\n\r\n", BODY.len()).as_bytes()).await;
+    client
+        .send(format!("{CHAT}expect: 100-continue\r\ncontent-length: {}\r\n\r\n", BODY.len()).as_bytes())
+        .await;
     client.read_until(harness::PATIENCE, |r| r.raw.ends_with(b"\r\n\r\n")).await;
     assert!(client.response().raw.starts_with(b"HTTP/1.1 100"), "{:?}", client.response());
     client.send(BODY.as_bytes()).await;
     client.finish().await.answered().tags("A/a1", false);
     // One that is too large is told so instead of being asked for it.
-    let r = raw(&x, format!("{CHAT}expect: 100-continue\r\ncontent-length: {}\r\n\r\n", 64 << 20).as_bytes()).await;
+    let r = raw(&x, format!("{CHAT}expect: 100-continue\r\ncontent-length: {}\r\n\r\n", 64 << 20).as_bytes())
+        .await;
     assert_eq!((r.status, r.code().as_str()), (413, "body_too_large"), "{r:?}");
-    let unknown = raw(&x, format!("{CHAT}expect: the-unexpected\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len()).as_bytes()).await;
+    let unknown = raw(
+        &x,
+        format!("{CHAT}expect: the-unexpected\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len()).as_bytes(),
+    )
+    .await;
     assert!(unknown.status == 200 || unknown.status == 417, "{unknown:?}");
     x.end().await;
 }
@@ -327,8 +363,17 @@ async fn other_methods_and_other_targets() {
     }
     // An old client gets an answer that ends with its connection, and no chunks, which it could not read.
     let old = whole_request();
-    let old = String::from_utf8_lossy(&old).replace("HTTP/1.1", "HTTP/1.0").replace(BODY, &BODY.replace('}', "} "));
-    let got = everything(&x, old.replace(&format!("content-length: {}", BODY.len()), &format!("content-length: {}", BODY.len() + 2)).as_bytes()).await;
+    let old =
+        String::from_utf8_lossy(&old).replace("HTTP/1.1", "HTTP/1.0").replace(BODY, &BODY.replace('}', "} "));
+    let got = everything(
+        &x,
+        old.replace(
+            &format!("content-length: {}", BODY.len()),
+            &format!("content-length: {}", BODY.len() + 2),
+        )
+        .as_bytes(),
+    )
+    .await;
     assert!(got.contains("one two three") && !got.contains("chunked"), "{got}");
     x.end().await;
 }

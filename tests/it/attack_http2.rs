@@ -54,7 +54,10 @@ async fn calls_on_one_connection_are_served_side_by_side() {
             assert_eq!((status, got), (200, Some(id)));
             let text = String::from_utf8_lossy(&body).into_owned();
             if n % 2 == 0 {
-                assert!(text.ends_with("data: [DONE]\n\n") && text.contains("\"content\":\"three\""), "{text}");
+                assert!(
+                    text.ends_with("data: [DONE]\n\n") && text.contains("\"content\":\"three\""),
+                    "{text}"
+                );
             } else {
                 assert!(text.contains(HEALTHY_TEXT), "{text}");
             }
@@ -107,7 +110,8 @@ async fn resets_in_quick_succession_leave_nothing_behind() {
     for _ in 0..3 {
         let mut sender = open(&x, &mut tasks).await;
         for n in 0..200 {
-            let mut call = pin!(sender.send_request(request("/v1/chat/completions", true, &format!("h2-{n}"))));
+            let mut call =
+                pin!(sender.send_request(request("/v1/chat/completions", true, &format!("h2-{n}"))));
             tokio::select! {
                 biased;
                 // The gateway may have had enough of this connection.
@@ -137,7 +141,8 @@ async fn frames_that_are_no_frames_end_only_their_connection() {
     let begun = |rest: Vec<u8>| [PREFACE, &settings, &rest].concat();
     let noise: Vec<u8> = (0..4096_u32).map(|n| (n * 167 + 13) as u8).collect();
     // A head without end: its first frame, and then ever more of it.
-    let endless = [frame(1, 0, 1, &[0x83]), frame(9, 0, 1, &[0x40, 1, b'a', 1, b'b']).repeat(50_000)].concat();
+    let endless =
+        [frame(1, 0, 1, &[0x83]), frame(9, 0, 1, &[0x40, 1, b'a', 1, b'b']).repeat(50_000)].concat();
     let table: Vec<(&str, Vec<u8>)> = vec![
         ("half a preface", PREFACE[..10].to_vec()),
         ("noise after the preface", [PREFACE, &noise].concat()),

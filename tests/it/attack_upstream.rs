@@ -26,19 +26,31 @@ fn answers() -> Vec<(&'static str, Script)> {
         ("a chunk without end", wire(head("transfer-encoding: chunked\r\n") + "ffffffffffffffff\r\n{}")),
         ("no end of chunks", wire(head("transfer-encoding: chunked\r\n") + "2\r\n{}\r\n")),
         ("only hints", wire(informed)),
-        ("switching protocols", wire("HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n".into())),
+        (
+            "switching protocols",
+            wire("HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n".into()),
+        ),
         ("no content", wire("HTTP/1.1 204 No Content\r\n\r\n".into())),
         ("not modified", wire("HTTP/1.1 304 Not Modified\r\n\r\n".into())),
-        ("elsewhere", wire("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".into())),
+        (
+            "elsewhere",
+            wire("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n".into()),
+        ),
         ("a page", ANSWER(200, "text/html", "<html>hello</html>")),
         ("a number", ANSWER(200, "application/json", "7")),
         ("null", ANSWER(200, "application/json", "null")),
         ("no choices", ANSWER(200, "application/json", r#"{"choices":[]}"#)),
-        ("bytes that are no text", ANSWER(200, "application/json", b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}".to_vec())),
+        (
+            "bytes that are no text",
+            ANSWER(200, "application/json", b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}".to_vec()),
+        ),
         ("a stream of noise", ANSWER(200, "text/event-stream", (0..=255).collect::<Vec<u8>>())),
         ("data that is no JSON", Script::from([RAW("data: {\n\ndata: }\n\n"), END])),
         ("a nest", ANSWER(200, "application/json", "[".repeat(1 << 20))),
-        ("gzip that is none", WITH(200, &[("content-type", "application/json"), ("content-encoding", "gzip")], "not gzip")),
+        (
+            "gzip that is none",
+            WITH(200, &[("content-type", "application/json"), ("content-encoding", "gzip")], "not gzip"),
+        ),
     ]
 }
 
@@ -68,10 +80,16 @@ async fn what_is_no_answer_is_never_shown() {
 async fn resets_at_every_point_of_an_answer_are_a_whole_answer_or_a_broken_one() {
     let x = Setup::new().set("/breaker/consecutive", 100_000).start().await;
     let chunk = |delta: &str| {
-        format!("data: {{\"id\":\"x\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":null}}]}}\n\n")
+        format!(
+            "data: {{\"id\":\"x\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":null}}]}}\n\n"
+        )
     };
-    let body = format!("{}{}", chunk("{\"role\":\"assistant\",\"content\":\"\"}"), chunk("{\"content\":\"one \"}"));
-    let wire = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len());
+    let body =
+        format!("{}{}", chunk("{\"role\":\"assistant\",\"content\":\"\"}"), chunk("{\"content\":\"one \"}"));
+    let wire = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n",
+        body.len()
+    );
     // What was sent arrives before the reset: the peer waits a moment, as the reset would overtake it.
     for (end, step) in [(RST, 11), (CUT, 13)] {
         for point in (0..=wire.len()).step_by(step) {

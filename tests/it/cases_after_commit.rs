@@ -43,7 +43,9 @@ async fn b010_stall_in_mid_answer() {
 
 #[tokio::test]
 async fn b012_the_line_stays_open_after_the_end_marker() {
-    for after in [vec![SILENT], vec![TXT("more "), TXT("and more"), SILENT], vec![TXT("more "), TXT("and more")]] {
+    for after in
+        [vec![SILENT], vec![TXT("more "), TXT("and more"), SILENT], vec![TXT("more "), TXT("and more")]]
+    {
         let held = matches!(after.last(), Some(Step::Silent));
         let x = Setup::new().set("/upstreams/A/max_in_flight", 1).set("/upstreams/A/queue", 0).start().await;
         x.a.play([&[OK], &after[..]].concat());

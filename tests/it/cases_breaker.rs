@@ -44,7 +44,10 @@ async fn fifty(x: &Case, latch: &Latch) -> Vec<Response> {
 async fn b048_exactly_one_probe() {
     let limits = json!({"target": "A/a1", "attempt": "8s", "first_content": "8s"});
     let patient = || {
-        Setup::new().wide_gates().set("/routes/chat/targets", json!([limits.clone(), "B/b1"])).set("/routes/chat/budget", ms(20_000))
+        Setup::new()
+            .wide_gates()
+            .set("/routes/chat/targets", json!([limits.clone(), "B/b1"]))
+            .set("/routes/chat/budget", ms(20_000))
     };
     let x = patient().start().await;
     x.open_a().await;
@@ -89,7 +92,11 @@ async fn b049_the_probes_client_hangs_up() {
     probe.close();
     x.a.closed_within(3, ms(500) + LATE).await;
     x.outcome("client_cancelled", 1).await;
-    assert_eq!(x.breaker("A/a1").await["state"], "half_open", "neither closed nor open for another cool-down");
+    assert_eq!(
+        x.breaker("A/a1").await["state"],
+        "half_open",
+        "neither closed nor open for another cool-down"
+    );
     x.a.healthy();
     x.call("chat").await.answered().tags("A/a1", false);
     x.breaker_is("A/a1", "closed", 0).await;
@@ -103,7 +110,10 @@ async fn b049_the_probes_client_hangs_up_in_the_queue() {
         .set("/upstreams/A/max_in_flight", 1)
         .set("/upstreams/A/models/a2", json!({}))
         .set("/upstreams/A/queue_wait", ms(20_000))
-        .set("/routes/busy", json!({"targets": ["A/a2"], "first_content": "20s", "attempt": "20s", "budget": "20s"}))
+        .set(
+            "/routes/busy",
+            json!({"targets": ["A/a2"], "first_content": "20s", "attempt": "20s", "budget": "20s"}),
+        )
         .start()
         .await;
     x.open_a().await;
@@ -153,7 +163,11 @@ async fn b053_cancels_are_not_failures() {
         } else {
             client.contents(1).await;
         }
-        if n % 2 == 0 { client.close() } else { client.reset() }
+        if n % 2 == 0 {
+            client.close()
+        } else {
+            client.reset()
+        }
         x.a.closed_within(n, ms(500) + LATE).await;
     }
     x.outcome("client_cancelled", 20).await;

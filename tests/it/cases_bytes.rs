@@ -22,9 +22,13 @@ async fn b079_the_clients_json_is_not_rewritten() {
 #[tokio::test]
 async fn b079_the_upstreams_json_is_not_rewritten() {
     let chunk = |delta: &str, finish: &str| {
-        format!("data: {{ \"zebra\":1.0, \"id\" : \"x\",\"big\":9007199254740993,\"choices\":[{{\"delta\":{delta} ,\"index\":0,\"finish_reason\":{finish}}}],\t\"model\":\"a1-2026\", \"apple\":\"\\u00e9\\/\"}}\n\n")
+        format!(
+            "data: {{ \"zebra\":1.0, \"id\" : \"x\",\"big\":9007199254740993,\"choices\":[{{\"delta\":{delta} ,\"index\":0,\"finish_reason\":{finish}}}],\t\"model\":\"a1-2026\", \"apple\":\"\\u00e9\\/\"}}\n\n"
+        )
     };
-    let stream = [chunk("{\"content\":\"one \"}", "null"), chunk("{ }", "\"stop\""), "data: [DONE]\n\n".to_owned()].concat();
+    let stream =
+        [chunk("{\"content\":\"one \"}", "null"), chunk("{ }", "\"stop\""), "data: [DONE]\n\n".to_owned()]
+            .concat();
     let whole = "{ \"object\":\"chat.completion\", \"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"caf\\u00e9 \\/\"},\"finish_reason\":\"stop\"}],\"zebra\":1.0,\n\"big\":9007199254740993 }\n";
     let x = Setup::new().start().await;
     x.a.play(RAW(stream.clone()));
@@ -57,7 +61,8 @@ async fn b081_the_client_does_not_choose_where_we_connect() {
         format!("POST /v1/chat/completions?base_url=http://{sink} HTTP/1.1\r\nhost: x\r\n"),
     ];
     for (n, head) in heads.iter().enumerate() {
-        let request = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let request =
+            format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let r = fetch(x.gateway.addr(), request.as_bytes()).await;
         r.answered().tags("A/a1", false);
         x.calls([n + 1, 0, 0]);
@@ -70,7 +75,8 @@ async fn b081_the_client_does_not_choose_where_we_connect() {
         assert_eq!(seen.headers().filter(|(name, _)| name == "authorization").count(), 1);
     }
     // CONNECT asks for a tunnel; there is none.
-    let r = fetch(x.gateway.addr(), format!("CONNECT {sink} HTTP/1.1\r\nhost: {sink}\r\n\r\n").as_bytes()).await;
+    let r =
+        fetch(x.gateway.addr(), format!("CONNECT {sink} HTTP/1.1\r\nhost: {sink}\r\n\r\n").as_bytes()).await;
     assert!((400..=501).contains(&r.status), "{r:?}");
     x.end().await;
 }

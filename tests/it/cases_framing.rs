@@ -45,13 +45,18 @@ async fn b018_comments_of_the_upstream() {
 
 #[tokio::test]
 async fn b020_an_event_larger_than_common_buffers() {
-    let x = Setup::new().set("/defaults/idle", ms(10_000)).set("/defaults/first_content", ms(4000)).start().await;
+    let x =
+        Setup::new().set("/defaults/idle", ms(10_000)).set("/defaults/first_content", ms(4000)).start().await;
     let (small, large) = ("s".repeat(300 << 10), "l".repeat(3 << 20));
     let whole = [ROLE, TXT(&small), TXT(&large), FIN("stop"), DONE];
     x.a.play([ROLE, SPLIT(TXT(&small), 8 << 10, 0), SPLIT(TXT(&large), 8 << 10, 0), FIN("stop"), DONE]);
     let r = x.call("chat").await;
     assert_eq!((r.status, r.end, r.dones(), r.errors().len()), (200, End::Complete, 1, 0));
-    assert!(r.body == own_bytes("A", "a1", true, whole).await, "{} bytes are not the upstream's", r.body.len());
+    assert!(
+        r.body == own_bytes("A", "a1", true, whole).await,
+        "{} bytes are not the upstream's",
+        r.body.len()
+    );
     // A scanner that starts over with every read would look at half a gigabyte.
     assert!(r.took() < ms(4000), "{:?} for three megabytes", r.took());
     r.tags("A/a1", false);
@@ -60,9 +65,7 @@ async fn b020_an_event_larger_than_common_buffers() {
 
 #[tokio::test]
 async fn b023_several_data_lines_and_no_space() {
-    let chunk = |text: &str, finish: Value| {
-        json!({"id": "x", "object": "chat.completion.chunk", "model": "a1", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]})
-    };
+    let chunk = |text: &str, finish: Value| json!({"id": "x", "object": "chat.completion.chunk", "model": "a1", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]});
     let first = "data: {\"id\": \"x\",\r\ndata: \"object\": \"chat.completion.chunk\",\r\ndata: \"model\": \"a1\",\r\ndata: \"choices\":\r\ndata: [{\"index\": 0, \"delta\": {\"content\": \"one \"}, \"finish_reason\": null}]}\r\n\r\n";
     let second = format!("event: message\nid: 7\nretry: 10\ndata:{}\n\n", chunk("two", Value::Null));
     let third = format!("data:{}\r\rdata:[DONE]\n\n", chunk("", "stop".into()));

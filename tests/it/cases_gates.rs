@@ -123,17 +123,26 @@ async fn b064_the_client_leaves_in_mid_stream() {
     let talking: Vec<Step> = (0..600).flat_map(|_| [TXT("more "), SLEEP(50)]).collect();
     let talking: Script = [&[ROLE], &talking[..]].concat().into();
     let quiet: Script = [ROLE, TXT("one "), SILENT].into();
-    for (script, contents, reset) in [(talking.clone(), 3, true), (quiet.clone(), 1, false), (quiet, 1, true), (talking, 3, false)] {
+    for (script, contents, reset) in
+        [(talking.clone(), 3, true), (quiet.clone(), 1, false), (quiet, 1, true), (talking, 3, false)]
+    {
         let x = Setup::new().set("/defaults/idle", ms(20_000)).start().await;
         x.a.play(script);
         let mut client = x.call("chat").begin().await;
         client.contents(contents).await;
         let left = now();
-        if reset { client.reset() } else { client.close() }
+        if reset {
+            client.reset()
+        } else {
+            client.close()
+        }
         let closed = x.closed_after(&x.a, 0, left).await;
         assert!(closed <= ms(500) + LATE, "the upstream worked on for {closed:?}");
         let record = x.gateway.wait_for_event("request", |_| true).await;
-        has(&record, &json!({"status_code": 499, "outcome": "client_cancelled", "tokens": {"source": "estimated"}}));
+        has(
+            &record,
+            &json!({"status_code": 499, "outcome": "client_cancelled", "tokens": {"source": "estimated"}}),
+        );
         assert!(record["tokens"]["output"].as_u64().is_some_and(|tokens| tokens > 0), "{record}");
         x.metric_becomes("sluice_requests_total", &[("status", "499")], 1.0).await;
         x.metric_becomes("sluice_requests_total", &[], 1.0).await;

@@ -8,7 +8,9 @@ async fn b084_who_really_answered() {
     let x = Setup::new().set("/breaker/consecutive", 1000).start().await;
     let reported = "b1-2026-01-31";
     let chunk = |delta: Value, finish: Value| {
-        EVENT(&json!({"id": "x", "model": reported, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+        EVENT(
+            &json!({"id": "x", "model": reported, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}),
+        )
     };
     let stream = [
         chunk(json!({"role": "assistant", "content": ""}), Value::Null),

@@ -35,7 +35,8 @@ pub async fn own_bytes(name: &str, model: &str, stream: bool, script: impl Into<
     let up = Upstream::start(name, 1.0).await;
     up.play(script);
     let body = json!({"model": model, "stream": stream}).to_string();
-    let request = format!("POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let request =
+        format!("POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     fetch(up.addr(), request.as_bytes()).await.body
 }
 

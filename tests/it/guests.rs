@@ -10,7 +10,8 @@ use harness::prelude::*;
 /// # Panics
 /// When they are not built; says how to.
 pub fn guest(name: &str) -> Vec<u8> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/target/components").join(format!("{name}.wasm"));
+    let built =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/target/components").join(format!("{name}.wasm"));
     std::fs::read(&built).unwrap_or_else(|error| {
         panic!("{}: {error}; in the root of the repository run: tests/guests/build", built.display())
     })

@@ -38,8 +38,12 @@ async fn row_01_a_healthy_primary_answers_itself() {
         x.calls([n, 0, 0]);
     }
     outcomes(&x, &[("success", 2.0)]).await;
-    x.metric_becomes("sluice_attempts_total", &[("target", "A/a1"), ("role", "primary"), ("result", "ok")], 2.0)
-        .await;
+    x.metric_becomes(
+        "sluice_attempts_total",
+        &[("target", "A/a1"), ("role", "primary"), ("result", "ok")],
+        2.0,
+    )
+    .await;
     x.metric_becomes("sluice_attempts_total", &[], 2.0).await;
     x.breaker_is("A/a1", "closed", 0).await;
     x.end().await;

@@ -27,12 +27,16 @@ async fn row_09_a_primary_that_is_down_is_left_alone_and_nobody_notices() {
     assert!(probes <= cool_downs, "{probes} probes in {cool_downs} cool-downs");
     // Three open it; nine others may have been on their way.
     let calls = x.a.calls();
-    assert!((3..=3 + 9 + probes).contains(&calls), "the primary saw {calls} attempts, {probes} of them probes");
+    assert!(
+        (3..=3 + 9 + probes).contains(&calls),
+        "the primary saw {calls} attempts, {probes} of them probes"
+    );
     x.outcome("fallback_success", 100).await;
     x.metric_becomes("sluice_requests_total", &[], 100.0).await;
     let served = [("event", "provider_fallback_succeeded"), ("target", "B/b1")];
     x.metric_becomes("sluice_provider_events_total", &served, 100.0).await;
-    x.metric_becomes("sluice_provider_events_total", &[("event", "provider_request_failed")], calls as f64).await;
+    x.metric_becomes("sluice_provider_events_total", &[("event", "provider_request_failed")], calls as f64)
+        .await;
     let open = x.breaker("A/a1").await;
     assert!(open["state"] == "open" || open["state"] == "half_open", "{open}");
     x.end().await;

@@ -64,7 +64,11 @@ async fn row_12_a_client_that_leaves_the_queue_is_never_served() {
             x.metric_becomes("sluice_gate_queue_depth", &queued, 1.0).await;
             let left = leave.now(second);
             x.metric_becomes("sluice_gate_queue_depth", &queued, 0.0).await;
-            assert!((now() - left) <= GONE + LATE, "{gate} {leave:?}: it still queued {:?} after", (now() - left));
+            assert!(
+                (now() - left) <= GONE + LATE,
+                "{gate} {leave:?}: it still queued {:?} after",
+                (now() - left)
+            );
             cancelled(&x, &json!([])).await;
             latch.open();
             first.finish().await.answered();
@@ -89,7 +93,11 @@ async fn row_12_a_client_that_leaves_before_the_answer_takes_the_upstream_call_w
     ];
     for (script, stream) in scripts {
         for leave in BOTH {
-            let x = Setup::new().set("/defaults/attempt", ms(4000)).set("/defaults/first_content", ms(4000)).start().await;
+            let x = Setup::new()
+                .set("/defaults/attempt", ms(4000))
+                .set("/defaults/first_content", ms(4000))
+                .start()
+                .await;
             x.a.play(script.clone());
             let call = if stream { x.call("chat") } else { x.plain("chat") };
             let client = call.begin().await;
@@ -97,7 +105,8 @@ async fn row_12_a_client_that_leaves_before_the_answer_takes_the_upstream_call_w
             let left = leave.now(client);
             closed_soon(&x.a, 0, left).await;
             cancelled(&x, &json!([{"target": "A/a1", "kind": null}])).await;
-            x.metric_becomes("sluice_attempts_total", &[("target", "A/a1"), ("result", "cancelled")], 1.0).await;
+            x.metric_becomes("sluice_attempts_total", &[("target", "A/a1"), ("result", "cancelled")], 1.0)
+                .await;
             nobody_blamed(&x, 0).await;
             x.calls([1, 0, 0]);
             x.end().await;
@@ -118,7 +127,8 @@ async fn row_12_a_client_that_leaves_in_mid_stream_takes_the_upstream_call_with_
             let left = leave.now(client);
             closed_soon(&x.a, 0, left).await;
             cancelled(&x, &json!([{"target": "A/a1", "kind": null, "status": 200}])).await;
-            x.metric_becomes("sluice_attempts_total", &[("target", "A/a1"), ("result", "cancelled")], 1.0).await;
+            x.metric_becomes("sluice_attempts_total", &[("target", "A/a1"), ("result", "cancelled")], 1.0)
+                .await;
             x.metric_becomes("sluice_streams_interrupted_total", &[], 0.0).await;
             nobody_blamed(&x, 0).await;
             x.calls([1, 0, 0]);

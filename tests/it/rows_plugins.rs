@@ -92,7 +92,11 @@ async fn row_13_plugins_are_swapped_under_200_running_streams() {
         assert!(number >= last, "generation {number} after {last}");
         last = number;
         let noted = r.header("x-note").is_some();
-        assert_eq!(noted, record["tags"]["note"].is_string(), "head and record of two taggers: {r:?} {record}");
+        assert_eq!(
+            noted,
+            record["tags"]["note"].is_string(),
+            "head and record of two taggers: {r:?} {record}"
+        );
     }
     assert!(last >= 5, "only {last} generations");
     x.outcome("success", seen.len() + 200).await;
@@ -172,7 +176,8 @@ async fn row_14_a_router_that_misbehaves_in_a_call_costs_the_call_nothing() {
         let r = x.plain("chat").header(header, "1").await;
         r.answered().tags("A/a1", false);
         let (_, by) = policy(&r);
-        let routers: Vec<_> = by.iter().filter(|(kind, ..)| kind == "router").map(|(_, name, _)| name).collect();
+        let routers: Vec<_> =
+            by.iter().filter(|(kind, ..)| kind == "router").map(|(_, name, _)| name).collect();
         assert!(routers.iter().any(|name| *name == "weighted-router"), "{header}: {routers:?}");
         invalid += if result == "invalid" { 1.0 } else { 0.0 };
         let want = if result == "invalid" { invalid } else { 1.0 };
@@ -182,7 +187,10 @@ async fn row_14_a_router_that_misbehaves_in_a_call_costs_the_call_nothing() {
         x.plain("chat").await.answered().tags("A/a1", false);
         x.metric_becomes("sluice_plugin_calls_total", &of("ok"), (n + 1) as f64).await;
     }
-    has(&entry(&x, "hostile").await, &json!({"state": "active", "failures": {"trap": 1, "timeout": 1, "memory": 1, "stack": 1, "invalid": 3}}));
+    has(
+        &entry(&x, "hostile").await,
+        &json!({"state": "active", "failures": {"trap": 1, "timeout": 1, "memory": 1, "stack": 1, "invalid": 3}}),
+    );
     x.breaker_is("A/a1", "closed", 0).await;
     x.outcome("success", 14).await;
     x.end().await;
@@ -199,7 +207,8 @@ async fn row_14_a_classifier_or_tagger_that_traps_costs_the_call_nothing() {
     let r = x.plain("chat").header("x-trap-classifier", "1").await;
     r.answered();
     assert_eq!(r.header("x-note"), Some("written by a plugin"));
-    let served = json!({"outcome": "fallback_success", "failure_kind": "retryable_upstream", "upstream": "B"});
+    let served =
+        json!({"outcome": "fallback_success", "failure_kind": "retryable_upstream", "upstream": "B"});
     has(&x.record(&r).await, &served);
     let r = x.call("chat").header("x-trap-tagger", "1").await;
     // The host's own headers go out.

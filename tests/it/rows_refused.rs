@@ -8,7 +8,8 @@ async fn refused(x: &Case, r: &Response, status: u16, code: &str, param: Value) 
     r.refused(status, code);
     assert_eq!(r.request_id(), r.error()["request_id"].as_str(), "{r:?}");
     has(&r.error(), &json!({"type": "invalid_request_error", "param": param, "attempts": []}));
-    let invalid = json!({"status_code": status, "outcome": "invalid_request", "attempts": [], "upstream": null});
+    let invalid =
+        json!({"status_code": status, "outcome": "invalid_request", "attempts": [], "upstream": null});
     has(&x.record(r).await, &invalid);
     x.calls([0, 0, 0]);
 }
@@ -43,7 +44,11 @@ async fn row_15_what_is_no_request_is_400() {
         (deep.as_bytes(), "invalid_request", Value::Null),
         (b"{\"model\":\"chat\",\"model\":\"solo\",\"messages\":[]}", "invalid_request", "model".into()),
         (b"{\"model\":\"chat\",\"mod\\u0065l\":\"solo\",\"messages\":[]}", "invalid_request", "model".into()),
-        (b"{\"stream\":true,\"model\":\"chat\",\"messages\":[],\"stream\":false}", "invalid_request", "stream".into()),
+        (
+            b"{\"stream\":true,\"model\":\"chat\",\"messages\":[],\"stream\":false}",
+            "invalid_request",
+            "stream".into(),
+        ),
         (b"{\"messages\":[]}", "invalid_request", "model".into()),
         (b"{\"model\":7,\"messages\":[]}", "invalid_request", "model".into()),
         (b"{\"model\":\"chat\",\"stream\":\"yes\",\"messages\":[]}", "invalid_request", "stream".into()),
@@ -80,12 +85,22 @@ async fn row_15_what_is_not_there_is_404() {
     }
     let model = x.get("/v1/models/gpt-9").await;
     model.refused(404, "model_not_found");
-    for path in ["/", "/v1", "/v1/chat", "/v1/chat/completions/", "//v1/chat/completions", "/v1/chat/completion%73", "/metrics", "/debug/upstreams"] {
+    for path in [
+        "/",
+        "/v1",
+        "/v1/chat",
+        "/v1/chat/completions/",
+        "//v1/chat/completions",
+        "/v1/chat/completion%73",
+        "/metrics",
+        "/debug/upstreams",
+    ] {
         let r = x.plain("chat").path(path).await;
         refused(&x, &r, 404, "not_found", Value::Null).await;
     }
     for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"] {
-        let request = format!("{method} /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
+        let request =
+            format!("{method} /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
         let r = fetch(x.gateway.addr(), request.as_bytes()).await;
         refused(&x, &r, 405, "method_not_allowed", Value::Null).await;
         assert_eq!(r.header("allow"), Some("POST"), "{r:?}");

@@ -30,16 +30,24 @@ async fn nobody_else_was_called_and_nobody_blamed(x: &Case, r: &Response, kind: 
 
 #[tokio::test]
 async fn row_08_a_bad_request_is_passed_on_at_once() {
-    let error = |kind: &str, code: Value, param: Value| {
-        json!({"error": {"message": "the upstream's own words", "type": kind, "param": param, "code": code}})
-    };
+    let error = |kind: &str, code: Value, param: Value| json!({"error": {"message": "the upstream's own words", "type": kind, "param": param, "code": code}});
     let invalid = "invalid_request_error";
     let table = [
-        (400, error(invalid, "unsupported_value".into(), "temperature".into()), "unsupported_value", "invalid_request"),
+        (
+            400,
+            error(invalid, "unsupported_value".into(), "temperature".into()),
+            "unsupported_value",
+            "invalid_request",
+        ),
         (400, error(invalid, Value::Null, "n".into()), "invalid_request", "invalid_request"),
         (422, error(invalid, "bad_tool".into(), "tools".into()), "bad_tool", "invalid_request"),
         (400, error(invalid, "content_filter".into(), "prompt".into()), "content_filter", "content_filtered"),
-        (400, error(invalid, "context_length_exceeded".into(), "messages".into()), "context_length_exceeded", "context_length_exceeded"),
+        (
+            400,
+            error(invalid, "context_length_exceeded".into(), "messages".into()),
+            "context_length_exceeded",
+            "context_length_exceeded",
+        ),
     ];
     for (status, body, code, kind) in table {
         for stream in [true, false] {

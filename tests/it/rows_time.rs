@@ -72,7 +72,8 @@ async fn row_06_a_late_failure_is_told_at_once_without_a_hopeless_second_attempt
         assert!((700..=1100).contains(&left), "{r:?}");
         let attempts = &json!([{"n": 1, "role": "primary", "target": "A/a1", "kind": "retryable_upstream", "status": 503}]);
         has(&r.error()["attempts"], attempts);
-        let failed = json!({"outcome": "exhausted", "status_code": 503, "failure_kind": "retryable_upstream"});
+        let failed =
+            json!({"outcome": "exhausted", "status_code": 503, "failure_kind": "retryable_upstream"});
         has(&x.record(&r).await, &failed);
         told(&x, &r, &[("provider_request_failed", "A/a1")]);
         x.metric_becomes("sluice_budget_left_seconds_count", &[], 0.0).await;

@@ -25,10 +25,15 @@ async fn commands_say_with_their_exit_code_how_it_went() {
     let dir = tempfile::tempdir().unwrap();
     let good = "upstreams: {a: {base_url: 'http://127.0.0.1:9/v1', models: {m: {}}}}\nroutes: {chat: {targets: [a/m]}}\n";
     std::fs::write(dir.path().join("good.yaml"), good).unwrap();
-    std::fs::write(dir.path().join("bad.yaml"), good.replace("targets: [a/m]", "targets: [a/n], budgit: 3s")).unwrap();
+    std::fs::write(dir.path().join("bad.yaml"), good.replace("targets: [a/m]", "targets: [a/n], budgit: 3s"))
+        .unwrap();
     let table: [(&[&str], i32, &[&str]); 9] = [
         (&["check", "-c", "good.yaml"], 0, &[]),
-        (&["check", "-c", "bad.yaml"], 2, &["bad.yaml:2:", "routes.chat.targets[0]", "budgit", "budget", "2 errors"]),
+        (
+            &["check", "-c", "bad.yaml"],
+            2,
+            &["bad.yaml:2:", "routes.chat.targets[0]", "budgit", "budget", "2 errors"],
+        ),
         (&["check", "-c", "none.yaml"], 2, &["none.yaml"]),
         (&["run", "-c", "bad.yaml"], 2, &["bad.yaml:2:"]),
         (&["check"], 2, &[]),
@@ -59,12 +64,17 @@ async fn a_start_that_fails_says_so_with_1() {
 
 #[tokio::test]
 async fn a_gateway_serves_fails_over_and_goes_down_in_order() {
-    let mut x = Setup::new().set("/drain", json!({"window": "1500ms", "limit": "20s"})).set("/defaults/idle", "off").start().await;
+    let mut x = Setup::new()
+        .set("/drain", json!({"window": "1500ms", "limit": "20s"}))
+        .set("/defaults/idle", "off")
+        .start()
+        .await;
     for page in ["/livez", "/readyz"] {
         assert_eq!((x.get(page).await.status, x.gateway.admin_page(page).await.status), (200, 200), "{page}");
     }
     let models = x.get("/v1/models").await.json();
-    let names: Vec<_> = models["data"].as_array().unwrap().iter().filter_map(|model| model["id"].as_str()).collect();
+    let names: Vec<_> =
+        models["data"].as_array().unwrap().iter().filter_map(|model| model["id"].as_str()).collect();
     assert_eq!(names, ["chat", "chat3", "other", "solo"]);
     x.call("chat").await.answered().tags("A/a1", false);
     x.plain("chat").await.answered().tags("A/a1", false);
@@ -87,7 +97,8 @@ async fn a_gateway_serves_fails_over_and_goes_down_in_order() {
     if now() - signalled < ms(1000) {
         late.answered().tags("A/a1", false);
     }
-    let closed = x.poll(harness::PATIENCE, async || tokio::net::TcpStream::connect(x.gateway.addr()).await.is_err());
+    let closed =
+        x.poll(harness::PATIENCE, async || tokio::net::TcpStream::connect(x.gateway.addr()).await.is_err());
     assert!(closed.await, "the listener still accepts after the window");
     assert_eq!(running.response().end, End::Open, "the stream was cut by the drain");
     latch.open();
