@@ -107,23 +107,23 @@ async fn resets_in_quick_succession_leave_nothing_behind() {
     let x = Setup::new().wide_gates().start().await;
     x.a.play(SILENT);
     let mut tasks = JoinSet::new();
-    for _ in 0..3 {
-        let mut sender = open(&x, &mut tasks).await;
-        for n in 0..200 {
-            let mut call =
-                pin!(sender.send_request(request("/v1/chat/completions", true, &format!("h2-{n}"))));
-            tokio::select! {
-                biased;
-                // The gateway may have had enough of this connection.
-                _ = &mut call => break,
-                () = tokio::task::yield_now() => {}
-            }
+    for round in 1..=10 {
+        let sender = open(&x, &mut tasks).await;
+        let before = x.a.calls();
+        let mut calls = JoinSet::new();
+        for n in 0..100 {
+            let (mut sender, id) = (sender.clone(), format!("h2-{round}-{n}"));
+            calls.spawn(async move { sender.send_request(request("/v1/chat/completions", true, &id)).await.is_ok() });
         }
+        // Some have reached the upstream, others are anywhere before it, when all of them are reset.
+        x.a.wait_for_attempts(before + 1 + round * 5).await;
+        calls.shutdown().await;
     }
     let gone = x.a.wait(harness::PATIENCE, |up| up.active() == 0).await;
     assert!(gone, "{} upstream calls go on for nobody", x.a.active());
     x.metric_becomes("sluice_gate_in_flight", &[], 0.0).await;
     x.breaker_is("A/a1", "closed", 0).await;
+    x.metric_becomes("sluice_requests_total", &[("outcome", "success")], 0.0).await;
     x.end().await;
 }
 

@@ -120,7 +120,7 @@ async fn row_13_a_broken_file_changes_nothing_and_is_reported() {
         (noise, "magic"),
         (half, "parse"),
         (guest("wrong-world"), "contract"),
-        (guest("wrong-shape"), "instantiate"),
+        (guest("wrong-shape"), "contract"),
         (guest("extra-import"), "import"),
         (guest("trap-probe"), "probe"),
         (guest("trap-configure"), "configure"),
