@@ -3,6 +3,7 @@
 
 mod attack;
 mod attack_http2;
+mod attack_slow;
 mod attack_upstream;
 mod cases_after_commit;
 mod cases_before_commit;

@@ -108,3 +108,18 @@ async fn a_gateway_serves_fails_over_and_goes_down_in_order() {
     assert_eq!(records.len(), x.ledger.lock().unwrap().len(), "a record for each call, also at the end");
     assert!(!x.gateway.log().contains("panicked"), "{}", x.gateway.log());
 }
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once_and_still_in_order() {
+    let mut x = Setup::new().set("/drain", json!({"window": "60s", "limit": "60s"})).set("/defaults/idle", "off").start().await;
+    x.a.play([ROLE, TXT("one "), SILENT]);
+    let mut running = x.call("chat").begin().await;
+    running.contents(1).await;
+    x.gateway.terminate().await;
+    assert!(x.poll(harness::PATIENCE, async || x.get("/readyz").await.status == 503).await, "still ready");
+    x.gateway.terminate().await;
+    assert_eq!(x.gateway.exit_code(harness::PATIENCE).await, 0);
+    // Whoever was still reading is not told that the answer is whole.
+    let r = running.finish().await;
+    assert_eq!((r.dones(), r.text().as_str()), (0, "one "), "{r:?}");
+}
