@@ -15,6 +15,7 @@ mod cases_telling;
 mod config_examples;
 mod config_golden;
 mod config_properties;
+mod demo;
 mod expect;
 mod guests;
 mod plugins_admission;
