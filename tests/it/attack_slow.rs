@@ -97,7 +97,7 @@ async fn the_admin_listener_is_no_softer() {
         ("POST /metrics", 405),
         ("DELETE /debug/plugins", 405),
         ("POST /v1/chat/completions", 405),
-        ("OPTIONS *", 404),
+        ("OPTIONS *", 405),
         ("GET /debug/decisions?request_id=%00%ff", 200),
     ];
     for (line, status) in table {
