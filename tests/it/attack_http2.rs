@@ -113,7 +113,9 @@ async fn resets_in_quick_succession_leave_nothing_behind() {
         let mut calls = JoinSet::new();
         for n in 0..100 {
             let (mut sender, id) = (sender.clone(), format!("h2-{round}-{n}"));
-            calls.spawn(async move { sender.send_request(request("/v1/chat/completions", true, &id)).await.is_ok() });
+            calls.spawn(async move {
+                sender.send_request(request("/v1/chat/completions", true, &id)).await.is_ok()
+            });
         }
         // Some have reached the upstream, others are anywhere before it, when all of them are reset.
         x.a.wait_for_attempts(before + 1 + round * 5).await;

@@ -111,7 +111,11 @@ async fn a_gateway_serves_fails_over_and_goes_down_in_order() {
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once_and_still_in_order() {
-    let mut x = Setup::new().set("/drain", json!({"window": "60s", "limit": "60s"})).set("/defaults/idle", "off").start().await;
+    let mut x = Setup::new()
+        .set("/drain", json!({"window": "60s", "limit": "60s"}))
+        .set("/defaults/idle", "off")
+        .start()
+        .await;
     x.a.play([ROLE, TXT("one "), SILENT]);
     let mut running = x.call("chat").begin().await;
     running.contents(1).await;

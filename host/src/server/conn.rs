@@ -1,4 +1,7 @@
 //! Connections: accepted within a bound, served by HTTP/1.1 or HTTP/2, and closed in order.
+//!
+//! A connection on which nothing is asked for a while is closed. HTTP/1.1 sees to that itself; before the first
+//! request, and on HTTP/2, it is seen to here.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -17,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::calls::Calls;
 use super::io::{Bounded, WriteLimit};
 use crate::proxy::Body;
 
@@ -24,6 +28,8 @@ use crate::proxy::Body;
 const CONNECTIONS_MAX: usize = 32 << 10;
 /// A request head must be there within this.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
+/// A connection that was asked to end and carries no call may take this long to do so.
+const GOODBYE_WAIT: Duration = Duration::from_secs(5);
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS_MAX: u32 = 256;
 /// Between failing attempts to accept, when the process is out of descriptors.
@@ -88,10 +94,11 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let writes = WriteLimit::default();
-    let answer = service_fn(|request| {
+    let (writes, calls) = (WriteLimit::default(), Calls::default());
+    let answer = service_fn(|request: Request<Incoming>| {
+        let call = calls.begin(request.version());
         let answer = service.clone().serve(request, writes.clone());
-        async move { Ok::<_, Infallible>(answer.await) }
+        async move { Ok::<_, Infallible>(answer.await.map(|body| call.holds(body))) }
     });
     let mut builder = auto::Builder::new(Tracked(tracker));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
@@ -102,6 +109,14 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = calls.quiet(HEAD_WAIT) => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                () = calls.quiet(GOODBYE_WAIT) => {}
+            }
+            return;
+        }
     }
     let _ = connection.await;
 }
@@ -119,3 +134,6 @@ where
         self.0.spawn(future);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! themselves. Nothing of a call's life is decided here.
 
 mod admin;
+mod calls;
 mod conn;
 mod io;
 mod main_routes;
