@@ -1,6 +1,13 @@
 //! Clients that take an answer too slowly, or not at all, and names that are meant to fill tables.
 
+use bytes::Bytes;
 use harness::prelude::*;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::client::conn::http2::Builder;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::expect::has;
 
@@ -28,6 +35,26 @@ async fn a_client_that_reads_nothing_is_dropped_and_nobody_blamed() {
     let client = x.call("chat").receive_buffer(4096).begin().await;
     dropped_without_blame(&x).await;
     drop(client);
+    x.end().await;
+}
+
+#[tokio::test]
+async fn an_http2_client_that_gives_no_window_is_dropped_and_nobody_blamed() {
+    let x = Setup::new().set("/defaults/client_write", ms(1000)).set("/defaults/idle", ms(500)).start().await;
+    x.a.play(flood());
+    let stream = TcpStream::connect(x.gateway.addr()).await.unwrap();
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(65_535).adaptive_window(false);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _ = connection.await;
+    });
+    let body = json!({"model": "chat", "messages": [], "stream": true}).to_string();
+    let request = Request::post("http://sluice/v1/chat/completions").body(Full::new(Bytes::from(body))).unwrap();
+    let unread = sender.send_request(request).await.unwrap();
+    dropped_without_blame(&x).await;
+    drop(unread);
     x.end().await;
 }
 
