@@ -51,7 +51,8 @@ async fn an_http2_client_that_gives_no_window_is_dropped_and_nobody_blamed() {
         let _ = connection.await;
     });
     let body = json!({"model": "chat", "messages": [], "stream": true}).to_string();
-    let request = Request::post("http://sluice/v1/chat/completions").body(Full::new(Bytes::from(body))).unwrap();
+    let request =
+        Request::post("http://sluice/v1/chat/completions").body(Full::new(Bytes::from(body))).unwrap();
     let unread = sender.send_request(request).await.unwrap();
     dropped_without_blame(&x).await;
     drop(unread);

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::calls::Calls;
 use super::io::{Bounded, WriteLimit};
+use super::unread::{Served, Watch};
 use crate::proxy::Body;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
@@ -97,10 +98,18 @@ where
     let (writes, calls) = (WriteLimit::default(), Calls::default());
     let answer = service_fn(|request: Request<Incoming>| {
         let call = calls.begin(request.version());
+        let http2 = request.version() >= http::Version::HTTP_2;
         let answer = service.clone().serve(request, writes.clone());
-        async move { Ok::<_, Infallible>(answer.await.map(|body| call.holds(body))) }
+        let (writes, tracker) = (writes.clone(), tracker.clone());
+        async move {
+            let answer = answer.await.map(|body| call.holds(body));
+            Ok::<_, Infallible>(answer.map(|body| match writes.get() {
+                Some(limit) if http2 => Served::Watched(Watch::over(body, limit, &tracker)),
+                _ => Served::Plain(body),
+            }))
+        }
     });
-    let mut builder = auto::Builder::new(Tracked(tracker));
+    let mut builder = auto::Builder::new(Tracked(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
     let io = Bounded::new(io, writes.clone());

@@ -8,6 +8,7 @@ mod io;
 mod main_routes;
 pub mod pages;
 mod snapshot;
+mod unread;
 
 pub use admin::Admin;
 pub use conn::{Listener, Serve, serve_connection};
