@@ -26,7 +26,7 @@ async fn leaves(call: harness::call::Call, point: &str, n: usize) {
             assert_eq!(client.response().dones(), 1, "{:?}", client.response());
         }
     }
-    if n % 2 == 0 { client.close() } else { client.reset() }
+    if n.is_multiple_of(2) { client.close() } else { client.reset() }
 }
 
 async fn no_gauge_is_negative(x: &Case) {

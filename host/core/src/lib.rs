@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, takes a lock, does I/O or knows an async runtime, HTTP server or Wasm
 //! engine: time is an argument (`std::time::Instant`), and effects are the caller's.
 #![deny(missing_docs)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test needs some moment to start from"))]
 
 pub mod aside;
 pub mod breaker;

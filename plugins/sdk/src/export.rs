@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 use crate::bindings::{classifier, plugin, router, tagger};
 use crate::{
-    AnswerFacts, Candidate, Classifier, FailureFacts, Plugin, RequestFacts, Router, Tag, Tagger,
-    TargetFacts, Verdict, Vote, settings,
+    AnswerFacts, Candidate, Classifier, FailureFacts, Plugin, RequestFacts, Router, Tag, Tagger, TargetFacts,
+    Verdict, Vote, settings,
 };
 
 /// Where the one configured plugin of an instance is kept.
@@ -25,10 +25,7 @@ impl<T> Slot<T> {
         self.0.replace(Some(plugin));
     }
 
-    #[allow(
-        clippy::panic,
-        reason = "the host broke the contract, and a trap is how a guest says so"
-    )]
+    #[allow(clippy::panic, reason = "the host broke the contract, and a trap is how a guest says so")]
     fn run<R>(&self, decide: impl FnOnce(&T) -> R) -> R {
         match &*self.0.borrow() {
             Some(plugin) => decide(plugin),
@@ -63,12 +60,7 @@ pub struct Export<T>(PhantomData<T>);
 
 impl<T: Hosted> plugin::exports::sluice::policy::plugin::Guest for Export<T> {
     fn describe() -> plugin::exports::sluice::policy::plugin::Description {
-        let Identity {
-            name,
-            version,
-            tags_head,
-            tags_record,
-        } = T::IDENTITY;
+        let Identity { name, version, tags_head, tags_record } = T::IDENTITY;
         plugin::exports::sluice::policy::plugin::Description {
             name: name.to_owned(),
             version: version.to_owned(),

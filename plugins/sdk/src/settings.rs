@@ -32,10 +32,7 @@ pub(crate) fn read<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     })?;
     text.end().map_err(|e| {
         let cause = e.to_string();
-        format!(
-            "settings: expected one object, got {}",
-            without_position(&cause)
-        )
+        format!("settings: expected one object, got {}", without_position(&cause))
     })?;
     match unknown {
         None => Ok(settings),

@@ -5,47 +5,30 @@ use crate::{FailureKind, Sink, Stage, Tag, Vote};
 impl Vote {
     /// A score from 0 (worst) to 1 (best).
     pub const fn score(score: f64) -> Self {
-        Self {
-            score: Some(score),
-            reason: None,
-        }
+        Self { score: Some(score), reason: None }
     }
 
     /// Not this one, whatever other routers say.
     pub const fn exclude() -> Self {
-        Self {
-            score: None,
-            reason: None,
-        }
+        Self { score: None, reason: None }
     }
 
     /// Adds the reason, for people who look at the decision.
     #[must_use]
     pub fn because(self, reason: impl Into<String>) -> Self {
-        Self {
-            reason: Some(reason.into()),
-            ..self
-        }
+        Self { reason: Some(reason.into()), ..self }
     }
 }
 
 impl Tag {
     /// A response header.
     pub fn header(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            value: value.into(),
-            sink: Sink::Header,
-        }
+        Self { name: name.into(), value: value.into(), sink: Sink::Header }
     }
 
     /// A field of the request's record.
     pub fn record(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            value: value.into(),
-            sink: Sink::Record,
-        }
+        Self { name: name.into(), value: value.into(), sink: Sink::Record }
     }
 }
 

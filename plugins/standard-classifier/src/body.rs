@@ -18,32 +18,14 @@ const MAX_MESSAGE: usize = 1024;
 const MAX_DEPTH: u8 = 5;
 
 /// Members that name an error.
-const NAMES: [&str; 8] = [
-    "code",
-    "type",
-    "status",
-    "reason",
-    "error_type",
-    "errorType",
-    "__type",
-    "quotaId",
-];
+const NAMES: [&str; 8] = ["code", "type", "status", "reason", "error_type", "errorType", "__type", "quotaId"];
 
 /// Members that hold the message.
 const MESSAGES: [&str; 4] = ["message", "error", "detail", "error_message"];
 
 /// Members that hold a further part of the error.
-const PARTS: [&str; 9] = [
-    "error",
-    "errors",
-    "innererror",
-    "inner_error",
-    "details",
-    "metadata",
-    "fault",
-    "violations",
-    "detail",
-];
+const PARTS: [&str; 9] =
+    ["error", "errors", "innererror", "inner_error", "details", "metadata", "fault", "violations", "detail"];
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,14 +42,7 @@ pub struct Body {
 pub fn read(text: &str) -> Body {
     let mut found = Body::default();
     // Where the reading fails, what was found before stays.
-    let whole = Value {
-        found: &mut found,
-        depth: 0,
-        wanted: Wanted {
-            part: true,
-            ..Wanted::default()
-        },
-    };
+    let whole = Value { found: &mut found, depth: 0, wanted: Wanted { part: true, ..Wanted::default() } };
     let _cut = whole.deserialize(&mut serde_json::Deserializer::from_str(text));
     if found.message.is_empty() {
         found.message = shortened(text);
@@ -88,11 +63,7 @@ struct Wanted {
 
 impl Wanted {
     fn of(key: &str) -> Self {
-        Self {
-            name: NAMES.contains(&key),
-            message: MESSAGES.contains(&key),
-            part: PARTS.contains(&key),
-        }
+        Self { name: NAMES.contains(&key), message: MESSAGES.contains(&key), part: PARTS.contains(&key) }
     }
 }
 
@@ -115,9 +86,7 @@ impl Value<'_> {
         if self.wanted.name {
             match text.trim().parse() {
                 Ok(number) => self.number(Some(number)),
-                Err(_) if self.found.names.len() < MAX_FOUND => {
-                    self.found.names.push(shortened(text))
-                }
+                Err(_) if self.found.names.len() < MAX_FOUND => self.found.names.push(shortened(text)),
                 Err(_) => {}
             }
         } else if self.wanted.message && self.found.message.is_empty() {
@@ -169,41 +138,21 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         // Some providers wrap the error in a list: what is in it is wanted as the list is.
-        let Self {
-            found,
-            depth,
-            wanted,
-        } = self;
-        while let Some(()) = list.next_element_seed(Value {
-            found: &mut *found,
-            depth,
-            wanted,
-        })? {}
+        let Self { found, depth, wanted } = self;
+        while let Some(()) = list.next_element_seed(Value { found: &mut *found, depth, wanted })? {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Self {
-            found,
-            depth,
-            wanted,
-        } = self;
+        let Self { found, depth, wanted } = self;
         let depth = depth + 1;
         let readable = wanted.part && depth <= MAX_DEPTH;
         while let Some(key) = members.next_key::<String>()? {
-            let wanted = if readable {
-                Wanted::of(&key)
-            } else {
-                Wanted::default()
-            };
+            let wanted = if readable { Wanted::of(&key) } else { Wanted::default() };
             if wanted == Wanted::default() {
                 members.next_value::<IgnoredAny>()?;
             } else {
-                members.next_value_seed(Value {
-                    found: &mut *found,
-                    depth,
-                    wanted,
-                })?;
+                members.next_value_seed(Value { found: &mut *found, depth, wanted })?;
             }
         }
         Ok(())

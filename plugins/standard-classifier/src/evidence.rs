@@ -34,28 +34,18 @@ pub enum Transport {
 impl<'a> Evidence<'a> {
     /// Reads a failure.
     pub fn of(failure: &'a FailureFacts) -> Self {
-        let Body {
-            names,
-            numbers,
-            message,
-        } = body::read(&failure.body);
+        let Body { names, numbers, message } = body::read(&failure.body);
         let told = [failure.error_code.as_deref(), failure.error_type.as_deref()];
         let told = told.into_iter().flatten();
-        let inner_status = told
-            .clone()
-            .filter_map(|code| code.trim().parse().ok())
-            .chain(numbers)
-            .find(is_http_error);
+        let inner_status =
+            told.clone().filter_map(|code| code.trim().parse().ok()).chain(numbers).find(is_http_error);
         Self {
             transport: failure.transport_error.as_deref().map(|error| match error {
                 "timeout" => Transport::Timeout,
                 _ => Transport::Broken,
             }),
             status: failure.status,
-            names: told
-                .map(Cow::Borrowed)
-                .chain(names.into_iter().map(Cow::Owned))
-                .collect(),
+            names: told.map(Cow::Borrowed).chain(names.into_iter().map(Cow::Owned)).collect(),
             inner_status,
             message,
             hinted: failure.retry_after_ms.is_some(),

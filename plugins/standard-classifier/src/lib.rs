@@ -27,9 +27,7 @@ impl Plugin for StandardClassifier {
     type Settings = Settings;
 
     fn configure(settings: Settings, _: Vec<TargetFacts>) -> Result<Self, String> {
-        Ok(Self {
-            cool_downs: settings.cooldown_ms,
-        })
+        Ok(Self { cool_downs: settings.cooldown_ms })
     }
 }
 

@@ -42,13 +42,6 @@ fn named(evidence: &Evidence<'_>) -> Option<Name> {
     if let Some(kind) = providers::google::daily_quota(&evidence.names) {
         return Some(Name::Exact(kind));
     }
-    let known = || {
-        evidence
-            .names
-            .iter()
-            .filter_map(|name| providers::by_name(name))
-    };
-    known()
-        .find(|name| matches!(name, Name::Exact(_)))
-        .or_else(|| known().next())
+    let known = || evidence.names.iter().filter_map(|name| providers::by_name(name));
+    known().find(|name| matches!(name, Name::Exact(_))).or_else(|| known().next())
 }

@@ -26,12 +26,6 @@ pub struct CoolDowns {
 
 impl Default for CoolDowns {
     fn default() -> Self {
-        Self {
-            rate_limit: 5_000,
-            model: 30_000,
-            quota: 600_000,
-            auth: 60_000,
-            max: 3_600_000,
-        }
+        Self { rate_limit: 5_000, model: 30_000, quota: 600_000, auth: 60_000, max: 3_600_000 }
     }
 }

@@ -9,10 +9,7 @@ pub fn of(kind: FailureKind, failure: &FailureFacts, cool: &CoolDowns) -> Verdic
     let verdict = before_commit(kind, failure, cool);
     if failure.stage.is_after_commit() {
         // Nothing can be tried any more; only what is learnt from it counts.
-        return Verdict {
-            action: Action::GiveUp,
-            ..verdict
-        };
+        return Verdict { action: Action::GiveUp, ..verdict };
     }
     verdict
 }
@@ -27,11 +24,7 @@ fn before_commit(kind: FailureKind, failure: &FailureFacts, cool: &CoolDowns) ->
         Kind::RetryableRateLimit => match failure.retry_after_ms {
             Some(hint) => (Action::RetrySame(Some(hint)), Ignore, hint.min(cool.max)),
             // Only a credential is set aside: a target on its own is judged by its breaker.
-            None => (
-                Action::Switch,
-                Count,
-                if another { cool.rate_limit } else { 0 },
-            ),
+            None => (Action::Switch, Count, if another { cool.rate_limit } else { 0 }),
         },
         Kind::RetryableUpstream => (Action::RetrySame(None), Count, 0),
         Kind::QuotaExhausted => (with_another(another, Action::Switch), Open, cool.quota),
@@ -53,9 +46,5 @@ fn before_commit(kind: FailureKind, failure: &FailureFacts, cool: &CoolDowns) ->
 
 /// At once with another credential of the same upstream, if there is one.
 const fn with_another(another: bool, otherwise: Action) -> Action {
-    if another {
-        Action::RetrySame(Some(0))
-    } else {
-        otherwise
-    }
+    if another { Action::RetrySame(Some(0)) } else { otherwise }
 }

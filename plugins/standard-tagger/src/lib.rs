@@ -21,17 +21,10 @@ impl Plugin for StandardTagger {
     type Settings = Settings;
 
     fn configure(settings: Settings, targets: Vec<TargetFacts>) -> Result<Self, String> {
-        let shown = if settings.expose_upstream {
-            targets
-        } else {
-            Vec::new()
-        };
+        let shown = if settings.expose_upstream { targets } else { Vec::new() };
         Ok(Self {
             names: settings.names()?,
-            targets: shown
-                .into_iter()
-                .map(|target| (target.upstream, target.model))
-                .collect(),
+            targets: shown.into_iter().map(|target| (target.upstream, target.model)).collect(),
         })
     }
 }
@@ -47,14 +40,8 @@ impl Tagger for StandardTagger {
 
 impl StandardTagger {
     fn head(&self, request: &RequestFacts, answer: &AnswerFacts) -> Vec<Tag> {
-        let served = answer
-            .served
-            .and_then(|index| self.targets.get(index as usize));
-        let route = if answer.degraded {
-            "fallback"
-        } else {
-            "primary"
-        };
+        let served = answer.served.and_then(|index| self.targets.get(index as usize));
+        let route = if answer.degraded { "fallback" } else { "primary" };
         let policy = Some(&answer.policy).filter(|policy| !policy.is_empty());
         let facts = [
             (Fact::Model, Some(request.model.clone())),
@@ -62,17 +49,13 @@ impl StandardTagger {
             (Fact::Degraded, Some(answer.degraded.to_string())),
             (Fact::Upstream, served.map(|(upstream, _)| upstream.clone())),
             (Fact::ServedModel, served.map(|(_, model)| model.clone())),
-            (
-                Fact::FailureKind,
-                answer.failure_kind.map(|kind| kind.as_str().to_owned()),
-            ),
+            (Fact::FailureKind, answer.failure_kind.map(|kind| kind.as_str().to_owned())),
             (Fact::Attempts, Some(answer.attempts.len().to_string())),
             (Fact::LatencyMs, Some(answer.latency_ms.to_string())),
             (Fact::Policy, policy.cloned()),
         ];
-        let tags = facts
-            .into_iter()
-            .filter_map(|(fact, value)| Some(Tag::header(self.names.of(fact)?, value?)));
+        let tags =
+            facts.into_iter().filter_map(|(fact, value)| Some(Tag::header(self.names.of(fact)?, value?)));
         tags.collect()
     }
 }

@@ -53,10 +53,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            names: BTreeMap::new(),
-            expose_upstream: true,
-        }
+        Self { names: BTreeMap::new(), expose_upstream: true }
     }
 }
 
@@ -72,9 +69,7 @@ impl Settings {
             let short = fact.replace('_', "-");
             let Some(slot) = FACTS.iter().position(|known| *known == short) else {
                 let known = FACTS.join(", ");
-                return Err(format!(
-                    "settings.names.{fact}: no such fact, expected one of {known}"
-                ));
+                return Err(format!("settings.names.{fact}: no such fact, expected one of {known}"));
             };
             names[slot] = match name {
                 None => None,
@@ -98,16 +93,12 @@ impl Settings {
 
 fn header(short: &str, name: String) -> Result<String, String> {
     let fits = (1..=MAX_NAME).contains(&name.len())
-        && name
-            .bytes()
-            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
     if fits {
         Ok(name)
     } else {
         let shown: String = name.chars().take(MAX_NAME).collect();
-        Err(format!(
-            "settings.names.{short}: expected 1 to {MAX_NAME} of a-z 0-9 - _, or off, got `{shown}`"
-        ))
+        Err(format!("settings.names.{short}: expected 1 to {MAX_NAME} of a-z 0-9 - _, or off, got `{shown}`"))
     }
 }
 

@@ -45,9 +45,7 @@ impl Router for WeightedRouter {
 /// are added up.
 fn by_position(candidates: usize) -> Vec<Vote> {
     let step = 1.0 / candidates.max(1) as f64;
-    (0..candidates)
-        .map(|position| Vote::score(1.0 - step * position as f64))
-        .collect()
+    (0..candidates).map(|position| Vote::score(1.0 - step * position as f64)).collect()
 }
 
 sluice_sdk::plugin!(WeightedRouter: Router);

@@ -39,12 +39,7 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self {
-            health: 0.35,
-            latency: 0.25,
-            cost: 0.25,
-            quota: 0.15,
-        }
+        Self { health: 0.35, latency: 0.25, cost: 0.25, quota: 0.15 }
     }
 }
 
@@ -57,24 +52,16 @@ impl Weights {
     /// # Errors
     /// A weight out of range, or none over 0.
     pub fn shares(self) -> Result<Self, String> {
-        let named = [
-            ("health", self.health),
-            ("latency", self.latency),
-            ("cost", self.cost),
-            ("quota", self.quota),
-        ];
+        let named =
+            [("health", self.health), ("latency", self.latency), ("cost", self.cost), ("quota", self.quota)];
         for (name, weight) in named {
             if !(0.0..=MAX_WEIGHT).contains(&weight) {
-                return Err(format!(
-                    "settings.weights.{name}: expected 0 to {MAX_WEIGHT}, got {weight}"
-                ));
+                return Err(format!("settings.weights.{name}: expected 0 to {MAX_WEIGHT}, got {weight}"));
             }
         }
         let sum: f64 = named.iter().map(|(_, weight)| weight).sum();
         if sum <= 0.0 {
-            return Err(
-                "settings.weights: expected at least one weight over 0, got only 0".to_owned(),
-            );
+            return Err("settings.weights: expected at least one weight over 0, got only 0".to_owned());
         }
         Ok(Self {
             health: self.health / sum,

@@ -77,22 +77,10 @@ impl Weighing {
     }
 
     fn vote(&self, parts: &Parts, relative: f64) -> Vote {
-        let Weights {
-            health,
-            latency,
-            cost,
-            quota,
-        } = self.shares;
-        let sum = health * parts.health
-            + latency * parts.latency
-            + cost * parts.cost
-            + quota * parts.quota;
+        let Weights { health, latency, cost, quota } = self.shares;
+        let sum = health * parts.health + latency * parts.latency + cost * parts.cost + quota * parts.quota;
         let vote = Vote::score((sum * relative).clamp(0.0, 1.0));
-        if self.explain {
-            vote.because(parts.describe(relative))
-        } else {
-            vote
-        }
+        if self.explain { vote.because(parts.describe(relative)) } else { vote }
     }
 
     /// Which of the measured times tells how slow a candidate is for this call.
@@ -101,17 +89,9 @@ impl Weighing {
         request: &RequestFacts,
         candidates: &[Candidate],
     ) -> impl Fn(&Candidate) -> Option<f64> + use<> {
-        let first_content = request.streaming
-            && candidates
-                .iter()
-                .any(|c| known(c.first_content_p50_ms).is_some());
-        move |c| {
-            known(if first_content {
-                c.first_content_p50_ms
-            } else {
-                c.latency_p50_ms
-            })
-        }
+        let first_content =
+            request.streaming && candidates.iter().any(|c| known(c.first_content_p50_ms).is_some());
+        move |c| known(if first_content { c.first_content_p50_ms } else { c.latency_p50_ms })
     }
 
     fn cost(&self, bill: &Bill, candidate: &Candidate) -> Option<f64> {
@@ -124,21 +104,13 @@ impl Weighing {
         if !self.weighted {
             return None;
         }
-        let most = candidates
-            .iter()
-            .map(|c| self.weight(request, c))
-            .fold(0.0, f64::max);
+        let most = candidates.iter().map(|c| self.weight(request, c)).fold(0.0, f64::max);
         (most > 0.0).then_some(most)
     }
 
     fn weight(&self, request: &RequestFacts, candidate: &Candidate) -> f64 {
-        let weights = self
-            .target(candidate)
-            .map_or(&[][..], |target| &target.weights);
-        weights
-            .iter()
-            .find(|(route, _)| *route == request.model)
-            .map_or(1.0, |(_, weight)| *weight)
+        let weights = self.target(candidate).map_or(&[][..], |target| &target.weights);
+        weights.iter().find(|(route, _)| *route == request.model).map_or(1.0, |(_, weight)| *weight)
     }
 
     fn target(&self, candidate: &Candidate) -> Option<&Target> {
@@ -152,10 +124,7 @@ impl Target {
             let weight = known(Some(place.weight))?;
             (weight != 1.0).then(|| (place.route.clone(), weight))
         });
-        Self {
-            price: known(facts.price_input).zip(known(facts.price_output)),
-            weights: weights.collect(),
-        }
+        Self { price: known(facts.price_input).zip(known(facts.price_output)), weights: weights.collect() }
     }
 }
 
@@ -169,9 +138,7 @@ impl Bill {
     fn of(request: &RequestFacts) -> Self {
         Self {
             input: f64::from(request.input_tokens),
-            output: request
-                .max_output_tokens
-                .map_or(USUAL_OUTPUT_TOKENS, f64::from),
+            output: request.max_output_tokens.map_or(USUAL_OUTPUT_TOKENS, f64::from),
         }
     }
 }
@@ -211,10 +178,7 @@ impl Scale {
         for value in values.flatten() {
             (most, sum, count) = (most.max(value), sum + value, count + 1);
         }
-        let mut scale = Self {
-            most,
-            neutral: NOTHING_KNOWN,
-        };
+        let mut scale = Self { most, neutral: NOTHING_KNOWN };
         if count > 0 {
             scale.neutral = scale.advantage_of(sum / f64::from(count));
         }
@@ -226,11 +190,7 @@ impl Scale {
     }
 
     fn advantage_of(&self, value: f64) -> f64 {
-        if self.most > 0.0 {
-            1.0 - value / self.most
-        } else {
-            1.0
-        }
+        if self.most > 0.0 { 1.0 - value / self.most } else { 1.0 }
     }
 }
 
@@ -246,12 +206,6 @@ fn share(value: Option<f64>) -> Option<f64> {
 
 /// The mean of what is known.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> f64 {
-    let (sum, count) = values
-        .flatten()
-        .fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    if count == 0 {
-        NOTHING_KNOWN
-    } else {
-        sum / f64::from(count)
-    }
+    let (sum, count) = values.flatten().fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    if count == 0 { NOTHING_KNOWN } else { sum / f64::from(count) }
 }

@@ -2,8 +2,8 @@
 //! the header `x-all-kinds`.
 
 use sluice_sdk::{
-    Action, AnswerFacts, BreakerEffect, Candidate, Classifier, FailureFacts, FailureKind,
-    NoSettings, Plugin, RequestFacts, Router, Tag, Tagger, TargetFacts, Verdict, Vote,
+    Action, AnswerFacts, BreakerEffect, Candidate, Classifier, FailureFacts, FailureKind, NoSettings, Plugin,
+    RequestFacts, Router, Tag, Tagger, TargetFacts, Verdict, Vote,
 };
 
 struct AllKinds;
@@ -19,9 +19,7 @@ impl Plugin for AllKinds {
 impl Router for AllKinds {
     fn score(&self, _: &RequestFacts, candidates: &[Candidate]) -> Vec<Vote> {
         let last = candidates.len().max(1) as f64;
-        (0..candidates.len())
-            .map(|at| Vote::score((at + 1) as f64 / last))
-            .collect()
+        (0..candidates.len()).map(|at| Vote::score((at + 1) as f64 / last)).collect()
     }
 }
 

@@ -15,14 +15,8 @@ impl Plugin for ClockImport {
 
 impl Router for ClockImport {
     fn score(&self, _: &RequestFacts, candidates: &[Candidate]) -> Vec<Vote> {
-        let even_second = std::time::SystemTime::UNIX_EPOCH
-            .elapsed()
-            .is_ok_and(|now| now.as_secs() % 2 == 0);
-        if even_second {
-            even(candidates)
-        } else {
-            Vec::new()
-        }
+        let even_second = std::time::SystemTime::UNIX_EPOCH.elapsed().is_ok_and(|now| now.as_secs() % 2 == 0);
+        if even_second { even(candidates) } else { Vec::new() }
     }
 }
 

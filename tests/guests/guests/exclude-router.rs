@@ -13,27 +13,20 @@ impl Plugin for Exclude {
 
     fn configure(_: NoSettings, targets: Vec<TargetFacts>) -> Result<Self, String> {
         let name = |target: TargetFacts| format!("{}/{}", target.upstream, target.model);
-        Ok(Self {
-            names: targets.into_iter().map(name).collect(),
-        })
+        Ok(Self { names: targets.into_iter().map(name).collect() })
     }
 }
 
 impl Router for Exclude {
     fn score(&self, request: &RequestFacts, candidates: &[Candidate]) -> Vec<Vote> {
         let listed = header(request, "x-exclude");
-        let excluded =
-            |candidate: &Candidate| match (listed, self.names.get(candidate.target as usize)) {
-                (None, _) => true,
-                (Some(list), Some(name)) => list.split(',').any(|listed| listed.trim() == name),
-                (Some(_), None) => false,
-            };
+        let excluded = |candidate: &Candidate| match (listed, self.names.get(candidate.target as usize)) {
+            (None, _) => true,
+            (Some(list), Some(name)) => list.split(',').any(|listed| listed.trim() == name),
+            (Some(_), None) => false,
+        };
         let vote = |candidate| {
-            if excluded(candidate) {
-                Vote::exclude()
-            } else {
-                Vote::score(0.5)
-            }
+            if excluded(candidate) { Vote::exclude() } else { Vote::score(0.5) }
         };
         candidates.iter().map(vote).collect()
     }

@@ -32,12 +32,7 @@ impl Router for Hostile {
         }
         if asked("x-nan") {
             let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 2.0];
-            votes = odd
-                .into_iter()
-                .cycle()
-                .take(candidates.len())
-                .map(Vote::score)
-                .collect();
+            votes = odd.into_iter().cycle().take(candidates.len()).map(Vote::score).collect();
         }
         if asked("x-short") {
             votes.pop();
@@ -46,11 +41,7 @@ impl Router for Hostile {
             votes.push(Vote::score(0.5));
         }
         if asked("x-huge") {
-            votes = votes
-                .into_iter()
-                .map(|vote| vote.because("x".repeat(10_000_000)))
-                .take(1)
-                .collect();
+            votes = votes.into_iter().map(|vote| vote.because("x".repeat(10_000_000))).take(1).collect();
             votes.extend(even(candidates).into_iter().skip(1));
         }
         if asked("x-flood") {

@@ -21,10 +21,7 @@ impl Router for LoopStart {
 
 /// A component calls the function of this name while it is instantiated.
 #[cfg(target_arch = "wasm32")]
-#[allow(
-    unsafe_code,
-    reason = "there is no safe way to give a function its name"
-)]
+#[allow(unsafe_code, reason = "there is no safe way to give a function its name")]
 #[unsafe(export_name = "_initialize")]
 extern "C" fn start() {
     sluice_guests::spin();

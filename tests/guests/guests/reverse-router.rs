@@ -15,9 +15,8 @@ impl Plugin for Reverse {
 impl Router for Reverse {
     fn score(&self, _: &RequestFacts, candidates: &[Candidate]) -> Vec<Vote> {
         let last = candidates.len().max(1) as f64;
-        let vote = |at: usize| {
-            Vote::score((at + 1) as f64 / last).because(format!("place {at} from the end"))
-        };
+        let vote =
+            |at: usize| Vote::score((at + 1) as f64 / last).because(format!("place {at} from the end"));
         (0..candidates.len()).map(vote).collect()
     }
 }

@@ -1,9 +1,7 @@
 //! Has no opinion, and traps on a request with the header `x-trap-classifier`.
 
 use sluice_guests::{header, trap};
-use sluice_sdk::{
-    Classifier, FailureFacts, NoSettings, Plugin, RequestFacts, TargetFacts, Verdict,
-};
+use sluice_sdk::{Classifier, FailureFacts, NoSettings, Plugin, RequestFacts, TargetFacts, Verdict};
 
 struct Soft;
 

@@ -22,21 +22,11 @@ impl Classifier for Switch {
         let own = header(request, "x-client-status").and_then(|status| status.parse().ok());
         let (kind, action, client_status) = match failure.status? {
             401 => (FailureKind::AuthDenied, Action::Switch, None),
-            418 => (
-                FailureKind::InvalidRequest,
-                Action::GiveUp,
-                own.or(Some(422)),
-            ),
+            418 => (FailureKind::InvalidRequest, Action::GiveUp, own.or(Some(422))),
             _ => return None,
         };
         let breaker = BreakerEffect::Ignore;
-        Some(Verdict {
-            kind,
-            action,
-            breaker,
-            cool_down_ms: None,
-            client_status,
-        })
+        Some(Verdict { kind, action, breaker, cool_down_ms: None, client_status })
     }
 }
 

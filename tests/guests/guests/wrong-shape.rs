@@ -28,12 +28,7 @@ struct WrongShape;
 impl plugin::Guest for WrongShape {
     fn describe() -> plugin::Description {
         let (name, version) = ("wrong-shape".to_owned(), "0.1.0".to_owned());
-        plugin::Description {
-            name,
-            version,
-            tags_head: false,
-            tags_record: false,
-        }
+        plugin::Description { name, version, tags_head: false, tags_record: false }
     }
 
     fn configure(_: String, _: Vec<String>) -> Result<(), String> {
@@ -43,13 +38,7 @@ impl plugin::Guest for WrongShape {
 
 impl router::Guest for WrongShape {
     fn score(_: String, candidates: Vec<router::Candidate>) -> Vec<router::Vote> {
-        candidates
-            .iter()
-            .map(|_| router::Vote {
-                score: Some(0.5),
-                reason: None,
-            })
-            .collect()
+        candidates.iter().map(|_| router::Vote { score: Some(0.5), reason: None }).collect()
     }
 }
 

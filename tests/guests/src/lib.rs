@@ -8,11 +8,7 @@ use sluice_sdk::{Candidate, RequestFacts, Vote};
 
 /// The value of a request header, if the request has it.
 pub fn header<'a>(request: &'a RequestFacts, name: &str) -> Option<&'a str> {
-    request
-        .headers
-        .iter()
-        .find(|(known, _)| known == name)
-        .map(|(_, value)| value.as_str())
+    request.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
 /// The same score for every candidate.
@@ -45,9 +41,5 @@ pub fn grow() -> ! {
 /// Recurses until the stack of calls is used up. Its frames hold next to nothing, or the guest would run out
 /// of its own memory for the stack first, which is another trap.
 pub fn dive(depth: u64) -> u64 {
-    if black_box(depth) == u64::MAX {
-        0
-    } else {
-        dive(depth + 1).wrapping_add(depth)
-    }
+    if black_box(depth) == u64::MAX { 0 } else { dive(depth + 1).wrapping_add(depth) }
 }

@@ -1,8 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a failed expectation ends the test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends the test")]
 
 use std::cell::Cell;
 
@@ -12,8 +8,8 @@ use crate::bindings::router::exports::sluice::policy::router::Guest as _;
 use crate::bindings::tagger::exports::sluice::policy::tagger::Guest as _;
 use crate::log::Level;
 use crate::{
-    AnswerFacts, Candidate, NoSettings, Plugin, RequestFacts, Router, Tag, Tagger, TargetFacts,
-    Vote, log, testing,
+    AnswerFacts, Candidate, NoSettings, Plugin, RequestFacts, Router, Tag, Tagger, TargetFacts, Vote, log,
+    testing,
 };
 
 struct Steady {
@@ -32,10 +28,7 @@ impl Plugin for Steady {
     fn configure(settings: Settings, targets: Vec<TargetFacts>) -> Result<Self, String> {
         match targets.len() {
             0 => Err("expected targets, got none".to_owned()),
-            _ => Ok(Self {
-                score: settings.score,
-                calls: Cell::new(0),
-            }),
+            _ => Ok(Self { score: settings.score, calls: Cell::new(0) }),
         }
     }
 }
@@ -94,10 +87,7 @@ fn score() -> Option<f64> {
 #[test]
 fn a_plugin_asks_for_the_calls_of_its_kinds_and_no_others() {
     let both = Export::<Steady>::describe();
-    assert_eq!(
-        (both.name.as_str(), both.tags_head, both.tags_record),
-        ("sluice-sdk", false, true)
-    );
+    assert_eq!((both.name.as_str(), both.tags_head, both.tags_record), ("sluice-sdk", false, true));
     let router = Export::<OnlyRouter>::describe();
     assert_eq!((router.tags_head, router.tags_record), (false, false));
 }
@@ -108,8 +98,7 @@ fn what_was_configured_last_decides_and_a_refusal_changes_nothing() {
     assert_eq!(score(), Some(0.25));
     let refused = Export::<Steady>::configure(r#"{"score":1.0}"#.to_owned(), Vec::new());
     assert_eq!(refused, Err("expected targets, got none".to_owned()));
-    let refused =
-        Export::<Steady>::configure(r#"{"score":"x"}"#.to_owned(), targets()).unwrap_err();
+    let refused = Export::<Steady>::configure(r#"{"score":"x"}"#.to_owned(), targets()).unwrap_err();
     assert!(refused.starts_with("settings.score: "), "{refused}");
     assert_eq!(score(), Some(0.25));
     Export::<Steady>::configure(r#"{"score":0.75}"#.to_owned(), targets()).unwrap();

@@ -1,8 +1,6 @@
 //! Anthropic, by way of its OpenAI-shaped interface or of a proxy.
 
-use sluice_sdk::FailureKind::{
-    ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableUpstream,
-};
+use sluice_sdk::FailureKind::{ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableUpstream};
 
 use super::Name::{BadRequest, Exact};
 use super::Provider;
@@ -19,9 +17,6 @@ pub const SAYS: Provider = Provider {
     words: &[
         (Begins("your credit balance is too low"), QuotaExhausted),
         (Contains("exceed context limit"), ContextLengthExceeded),
-        (
-            Begins("output blocked by content filtering policy"),
-            ContentFiltered,
-        ),
+        (Begins("output blocked by content filtering policy"), ContentFiltered),
     ],
 };

@@ -25,13 +25,7 @@ pub const SAYS: Provider = Provider {
         ("NoCapacity", Exact(RetryableUpstream)),
     ],
     words: &[
-        (
-            Begins("the response was filtered due to the prompt triggering"),
-            ContentFiltered,
-        ),
-        (
-            Begins("access denied due to invalid subscription key"),
-            AuthDenied,
-        ),
+        (Begins("the response was filtered due to the prompt triggering"), ContentFiltered),
+        (Begins("access denied due to invalid subscription key"), AuthDenied),
     ],
 };

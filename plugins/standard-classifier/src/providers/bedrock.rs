@@ -1,8 +1,8 @@
 //! Amazon Bedrock.
 
 use sluice_sdk::FailureKind::{
-    AuthDenied, ContentFiltered, ModelUnavailable, QuotaExhausted, RetryableRateLimit,
-    RetryableTimeout, RetryableUpstream,
+    AuthDenied, ContentFiltered, ModelUnavailable, QuotaExhausted, RetryableRateLimit, RetryableTimeout,
+    RetryableUpstream,
 };
 
 use super::Name::{BadRequest, Exact};
@@ -28,10 +28,7 @@ pub const SAYS: Provider = Provider {
         ("ValidationException", BadRequest),
     ],
     words: &[
-        (
-            Begins("the provided model identifier is invalid"),
-            ModelUnavailable,
-        ),
+        (Begins("the provided model identifier is invalid"), ModelUnavailable),
         (Contains("blocked by guardrail"), ContentFiltered),
     ],
 };

@@ -1,8 +1,8 @@
 //! Names and words that many providers, proxies and imitators share.
 
 use sluice_sdk::FailureKind::{
-    AuthDenied, ContentFiltered, ContextLengthExceeded, ModelUnavailable, QuotaExhausted,
-    RetryableRateLimit, RetryableTimeout,
+    AuthDenied, ContentFiltered, ContextLengthExceeded, ModelUnavailable, QuotaExhausted, RetryableRateLimit,
+    RetryableTimeout,
 };
 
 use super::Name::{BadRequest, Exact};
@@ -28,10 +28,7 @@ pub const SAYS: Provider = Provider {
         ("payment_required", Exact(QuotaExhausted)),
         ("context_length_exceeded", Exact(ContextLengthExceeded)),
         ("context_window_exceeded", Exact(ContextLengthExceeded)),
-        (
-            "context_window_exceeded_error",
-            Exact(ContextLengthExceeded),
-        ),
+        ("context_window_exceeded_error", Exact(ContextLengthExceeded)),
         ("max_context_length_exceeded", Exact(ContextLengthExceeded)),
         ("prompt_too_long", Exact(ContextLengthExceeded)),
         ("input_too_long", Exact(ContextLengthExceeded)),
@@ -80,14 +77,8 @@ pub const SAYS: Provider = Provider {
         (Contains("maximum context length"), ContextLengthExceeded),
         (Contains("context window"), ContextLengthExceeded),
         (Contains("context length exceeded"), ContextLengthExceeded),
-        (
-            Contains("exceeds the context length"),
-            ContextLengthExceeded,
-        ),
-        (
-            Contains("longer than the model's context length"),
-            ContextLengthExceeded,
-        ),
+        (Contains("exceeds the context length"), ContextLengthExceeded),
+        (Contains("longer than the model's context length"), ContextLengthExceeded),
         (Contains("too many tokens"), ContextLengthExceeded),
         (Begins("prompt is too long"), ContextLengthExceeded),
         (Begins("the prompt is too long"), ContextLengthExceeded),

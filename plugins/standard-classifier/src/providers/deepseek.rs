@@ -8,8 +8,5 @@ use super::Words::Begins;
 /// What it says.
 pub const SAYS: Provider = Provider {
     names: &[],
-    words: &[
-        (Begins("content exists risk"), ContentFiltered),
-        (Begins("model not exist"), ModelUnavailable),
-    ],
+    words: &[(Begins("content exists risk"), ContentFiltered), (Begins("model not exist"), ModelUnavailable)],
 };

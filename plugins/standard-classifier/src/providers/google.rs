@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use sluice_sdk::FailureKind;
 
 use sluice_sdk::FailureKind::{
-    AuthDenied, ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableRateLimit,
-    RetryableTimeout,
+    AuthDenied, ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableRateLimit, RetryableTimeout,
 };
 
 use super::Name::{BadRequest, Exact};
@@ -32,10 +31,7 @@ pub const SAYS: Provider = Provider {
     ],
     words: &[
         (Begins("the input token count"), ContextLengthExceeded),
-        (
-            Contains("exceeds the maximum number of tokens"),
-            ContextLengthExceeded,
-        ),
+        (Contains("exceeds the maximum number of tokens"), ContextLengthExceeded),
         (Begins("api key not valid"), AuthDenied),
         // The place of the gateway is not allowed, which is no fault of the request.
         (Begins("user location is not supported"), AuthDenied),
@@ -45,11 +41,7 @@ pub const SAYS: Provider = Provider {
 /// A quota for the day is used up. It has the same status, and even the same message, as a limit for the
 /// minute; only the id of the quota tells them apart.
 pub fn daily_quota(names: &[Cow<'_, str>]) -> Option<FailureKind> {
-    let exhausted = names
-        .iter()
-        .any(|name| super::same_name(name, "RESOURCE_EXHAUSTED"));
-    let daily = names
-        .iter()
-        .any(|name| name.to_ascii_lowercase().contains("perday"));
+    let exhausted = names.iter().any(|name| super::same_name(name, "RESOURCE_EXHAUSTED"));
+    let daily = names.iter().any(|name| name.to_ascii_lowercase().contains("perday"));
     (exhausted && daily).then_some(QuotaExhausted)
 }

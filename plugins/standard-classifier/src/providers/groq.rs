@@ -20,8 +20,5 @@ pub const SAYS: Provider = Provider {
         ("blocked_api_access", Exact(QuotaExhausted)),
         ("organization_restricted", Exact(AuthDenied)),
     ],
-    words: &[(
-        Begins("please reduce the length of the messages"),
-        ContextLengthExceeded,
-    )],
+    words: &[(Begins("please reduce the length of the messages"), ContextLengthExceeded)],
 };

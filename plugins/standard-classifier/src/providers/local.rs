@@ -17,24 +17,9 @@ pub const SAYS: Provider = Provider {
         ("validation", BadRequest),
     ],
     words: &[
-        (
-            Contains("exceeds the available context size"),
-            ContextLengthExceeded,
-        ),
-        (
-            Contains("larger than the maximum context"),
-            ContextLengthExceeded,
-        ),
-        (
-            Frames(
-                "input validation error: `inputs` must have less than",
-                "tokens",
-            ),
-            ContextLengthExceeded,
-        ),
-        (
-            Begins("the input is longer than the model's context length"),
-            ContextLengthExceeded,
-        ),
+        (Contains("exceeds the available context size"), ContextLengthExceeded),
+        (Contains("larger than the maximum context"), ContextLengthExceeded),
+        (Frames("input validation error: `inputs` must have less than", "tokens"), ContextLengthExceeded),
+        (Begins("the input is longer than the model's context length"), ContextLengthExceeded),
     ],
 };

@@ -14,10 +14,7 @@ pub const SAYS: Provider = Provider {
         ("invalid_request_message_order", BadRequest),
     ],
     words: &[
-        (
-            Frames("prompt contains ", "too large for model"),
-            ContextLengthExceeded,
-        ),
+        (Frames("prompt contains ", "too large for model"), ContextLengthExceeded),
         (Begins("invalid model"), ModelUnavailable),
     ],
 };

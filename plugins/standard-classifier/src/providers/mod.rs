@@ -55,9 +55,7 @@ impl Words {
             Self::Contains(words) => message.contains(words),
             Self::Begins(words) => message.starts_with(words),
             Self::Ends(words) => message.ends_with(words),
-            Self::Frames(begin, then) => message
-                .strip_prefix(begin)
-                .is_some_and(|rest| rest.contains(then)),
+            Self::Frames(begin, then) => message.strip_prefix(begin).is_some_and(|rest| rest.contains(then)),
         }
     }
 }
@@ -90,18 +88,14 @@ pub const ALL: [&Provider; 13] = [
 /// What a name says; none: nothing that is known.
 pub fn by_name(name: &str) -> Option<Name> {
     let known = ALL.iter().flat_map(|provider| provider.names);
-    known
-        .copied()
-        .find(|(known, _)| same_name(known, name))
-        .map(|(_, says)| says)
+    known.copied().find(|(known, _)| same_name(known, name)).map(|(_, says)| says)
 }
 
 /// A kind that the message tells more exactly than the status did.
 pub fn by_words(kind: FailureKind, evidence: &Evidence<'_>) -> Option<FailureKind> {
     let known = ALL.iter().flat_map(|provider| provider.words);
     let mut open = known.filter(|(_, finer)| leaves_open(kind, *finer, evidence));
-    open.find(|(words, _)| words.are_in(&evidence.message))
-        .map(|(_, finer)| *finer)
+    open.find(|(words, _)| words.are_in(&evidence.message)).map(|(_, finer)| *finer)
 }
 
 /// A status of this kind is also sent for the finer kind.
@@ -123,7 +117,5 @@ pub fn same_name(a: &str, b: &str) -> bool {
 }
 
 fn letters(name: &str) -> impl Iterator<Item = u8> {
-    name.bytes()
-        .filter(u8::is_ascii_alphanumeric)
-        .map(|byte| byte.to_ascii_lowercase())
+    name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
 }

@@ -25,15 +25,9 @@ pub const SAYS: Provider = Provider {
     ],
     words: &[
         (Begins("you exceeded your current quota"), QuotaExhausted),
-        (
-            Begins("billing hard limit has been reached"),
-            QuotaExhausted,
-        ),
+        (Begins("billing hard limit has been reached"), QuotaExhausted),
         (Begins("incorrect api key provided"), AuthDenied),
-        (
-            Begins("your request was rejected as a result of our safety system"),
-            ContentFiltered,
-        ),
+        (Begins("your request was rejected as a result of our safety system"), ContentFiltered),
         (Contains("violating our usage policy"), ContentFiltered),
     ],
 };

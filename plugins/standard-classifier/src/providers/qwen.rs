@@ -1,8 +1,6 @@
 //! Alibaba: Qwen on Model Studio (DashScope).
 
-use sluice_sdk::FailureKind::{
-    ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableRateLimit,
-};
+use sluice_sdk::FailureKind::{ContentFiltered, ContextLengthExceeded, QuotaExhausted, RetryableRateLimit};
 
 use super::Name::Exact;
 use super::Provider;
@@ -19,8 +17,5 @@ pub const SAYS: Provider = Provider {
         ("Throttling.AllocationQuota", Exact(RetryableRateLimit)),
         ("AllocationQuota.FreeTierOnly", Exact(QuotaExhausted)),
     ],
-    words: &[(
-        Begins("range of input length should be"),
-        ContextLengthExceeded,
-    )],
+    words: &[(Begins("range of input length should be"), ContextLengthExceeded)],
 };

@@ -1,8 +1,6 @@
 //! Together and Fireworks.
 
-use sluice_sdk::FailureKind::{
-    ContextLengthExceeded, ModelUnavailable, QuotaExhausted, RetryableRateLimit,
-};
+use sluice_sdk::FailureKind::{ContextLengthExceeded, ModelUnavailable, QuotaExhausted, RetryableRateLimit};
 
 use super::Name::Exact;
 use super::Provider;
@@ -19,19 +17,10 @@ pub const SAYS: Provider = Provider {
     ],
     words: &[
         (Begins("unable to access model"), ModelUnavailable),
-        (
-            Begins("unable to access non-serverless model"),
-            ModelUnavailable,
-        ),
+        (Begins("unable to access non-serverless model"), ModelUnavailable),
         (Begins("credit limit exceeded"), QuotaExhausted),
         (Frames("account ", " is suspended"), QuotaExhausted),
-        (
-            Contains("`inputs` tokens + `max_new_tokens` must be"),
-            ContextLengthExceeded,
-        ),
-        (
-            Contains("model maximum context length"),
-            ContextLengthExceeded,
-        ),
+        (Contains("`inputs` tokens + `max_new_tokens` must be"), ContextLengthExceeded),
+        (Contains("model maximum context length"), ContextLengthExceeded),
     ],
 };

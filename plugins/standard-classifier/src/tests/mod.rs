@@ -1,8 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a failed expectation ends the test"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends the test")]
 
 mod bodies;
 mod providers;
@@ -32,21 +28,13 @@ fn answer(status: u16, body: &str) -> FailureFacts {
 
 /// A failure below HTTP, before any head.
 fn broken(stage: Stage, error: &str) -> FailureFacts {
-    FailureFacts {
-        stage,
-        status: None,
-        transport_error: Some(error.to_owned()),
-        ..testing::failure(0)
-    }
+    FailureFacts { stage, status: None, transport_error: Some(error.to_owned()), ..testing::failure(0) }
 }
 
 fn classify_with(settings: &str, failure: &FailureFacts) -> Verdict {
     let classifier: StandardClassifier = testing::configure(settings, Vec::new()).unwrap();
     let verdict = classifier.classify(&testing::request(), failure).unwrap();
-    assert_eq!(
-        verdict.client_status, None,
-        "the status of the kind is the host's"
-    );
+    assert_eq!(verdict.client_status, None, "the status of the kind is the host's");
     verdict
 }
 
@@ -56,13 +44,7 @@ fn classify(failure: &FailureFacts) -> Verdict {
 
 #[track_caller]
 fn assert_kind(what: &str, failure: &FailureFacts, kind: FailureKind) {
-    assert_eq!(
-        classify(failure).kind,
-        kind,
-        "{what}: {} {}",
-        failure.status.unwrap_or(0),
-        failure.body
-    );
+    assert_eq!(classify(failure).kind, kind, "{what}: {} {}", failure.status.unwrap_or(0), failure.body);
 }
 
 /// Cases of: what it is, status, body, kind.

@@ -247,12 +247,7 @@ fn the_other_hosted_providers() {
             r#"{"object":"error","message":{"detail":[{"type":"missing","loc":["body","messages"],"msg":"Field required","input":{"code":"insufficient_quota"}}]},"type":"invalid_request_error","code":null}"#,
             InvalidRequest,
         ),
-        (
-            "mistral auth",
-            401,
-            r#"{"message":"Unauthorized","request_id":"r"}"#,
-            AuthDenied,
-        ),
+        ("mistral auth", 401, r#"{"message":"Unauthorized","request_id":"r"}"#, AuthDenied),
         (
             "groq too large for the minute",
             413,
@@ -434,12 +429,7 @@ fn servers_that_people_run_themselves() {
             r#"{"error":{"message":"model 'm' not found, try pulling it first","type":"api_error","param":null,"code":null}}"#,
             ModelUnavailable,
         ),
-        (
-            "ollama model as a bad request",
-            400,
-            r#"{"error":"model 'm' not found"}"#,
-            ModelUnavailable,
-        ),
+        ("ollama model as a bad request", 400, r#"{"error":"model 'm' not found"}"#, ModelUnavailable),
         (
             "tgi overloaded",
             429,
