@@ -10,3 +10,7 @@ mod plugins_support;
 mod plugins_together;
 mod sdks;
 mod tidy;
+mod wire_coding;
+mod wire_endpoints;
+mod wire_forms;
+mod wire_usage;

@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::io;
 
+use sluice_core::coding::Corrupt;
 use sluice_core::kind::TransportError;
 
 /// No connection was made.
@@ -64,8 +65,29 @@ impl ExchangeError {
     }
 }
 
+/// A body that cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The connection broke.
+    #[error("the connection broke within the body")]
+    Http(#[from] hyper::Error),
+    /// The bytes are not what `content-encoding` says.
+    #[error(transparent)]
+    Coding(#[from] Corrupt),
+}
+
+impl BodyError {
+    /// The class of the failure.
+    pub fn class(&self) -> TransportError {
+        match self {
+            Self::Http(error) => http_class(error),
+            Self::Coding(_) => TransportError::Protocol,
+        }
+    }
+}
+
 /// The class of an error of a connection that was up.
-pub fn http_class(error: &hyper::Error) -> TransportError {
+pub(super) fn http_class(error: &hyper::Error) -> TransportError {
     if let Some(io) = find::<io::Error>(error) {
         return io_class(io);
     }

@@ -188,7 +188,7 @@ fn inflate(data: &mut Data, input: &mut Bytes) -> Result<(Bytes, Option<State>),
         data.inflate.decompress_vec(input, &mut out, FlushDecompress::None).map_err(|_| Corrupt::Data)?;
     let used = usize::try_from(data.inflate.total_in() - before).unwrap_or(usize::MAX);
     drop(input.split_to(used.min(input.len())));
-    data.full = out.len() == PIECE;
+    data.full = out.len() == out.capacity();
     if let Some(sum) = &mut data.sum {
         sum.update(&out);
     }

@@ -7,6 +7,7 @@ pub mod chat;
 pub mod embeddings;
 pub mod error;
 pub mod fold;
+pub mod form;
 pub mod presence;
 pub mod request;
 pub mod splice;
