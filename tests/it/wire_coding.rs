@@ -7,8 +7,12 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use harness::prelude::*;
 
 fn event(text: &str) -> String {
-    let delta = if text.is_empty() { json!({"role": "assistant", "content": ""}) } else { json!({"content": text}) };
-    format!("data: {}\n\n", json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+    let delta =
+        if text.is_empty() { json!({"role": "assistant", "content": ""}) } else { json!({"content": text}) };
+    format!(
+        "data: {}\n\n",
+        json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+    )
 }
 
 /// Pieces of one gzip body, each flushed.
@@ -47,7 +51,8 @@ const GZIP: (&str, &str) = ("content-encoding", "gzip");
 async fn b024_a_compressed_stream_is_decoded_event_by_event() {
     let x = Setup::new().start().await;
     let events = ["", "one ", "two ", "three"].map(event);
-    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let end =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let pieces = flushed(&[&events[..], &[end.to_owned()]].concat());
     let mut script = vec![HEAD(200, &[("content-type", "text/event-stream"), GZIP])];
     for piece in pieces {
@@ -73,7 +78,9 @@ async fn b024_a_compressed_stream_is_decoded_event_by_event() {
 async fn whole_answers_and_errors_are_decoded() {
     let x = Setup::new().start().await;
     let json = ("content-type", "application/json");
-    for (coding, bytes) in [("gzip", gzip(&whole())), ("deflate", deflate(&whole())), ("identity", whole().into())] {
+    for (coding, bytes) in
+        [("gzip", gzip(&whole())), ("deflate", deflate(&whole())), ("identity", whole().into())]
+    {
         x.a.queue(WITH(200, &[json, ("content-encoding", coding)], bytes));
         let answer = x.plain("solo").await;
         answer.answered();

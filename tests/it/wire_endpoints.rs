@@ -9,10 +9,8 @@ fn completion(text: &str) -> Value {
 }
 
 fn text(text: &str, finish: Option<&str>) -> Step {
-    EVENT(
-        &json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "a1",
-        "choices": [{"index": 0, "text": text, "logprobs": null, "finish_reason": finish}]}),
-    )
+    EVENT(&json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "a1",
+        "choices": [{"index": 0, "text": text, "logprobs": null, "finish_reason": finish}]}))
 }
 
 fn texts(response: &Response) -> String {
@@ -59,7 +57,11 @@ async fn a_text_completion_falls_over_before_its_first_text_and_shows_a_break_af
     assert_eq!((texts(&switched).as_str(), switched.dones()), ("two", 1), "{switched:?}");
     switched.tags("B/b1", true);
     let broken = call.await;
-    assert_eq!((texts(&broken).as_str(), broken.dones(), broken.errors().len()), ("one ", 0, 1), "{broken:?}");
+    assert_eq!(
+        (texts(&broken).as_str(), broken.dones(), broken.errors().len()),
+        ("one ", 0, 1),
+        "{broken:?}"
+    );
     assert_eq!(broken.code(), "upstream_interrupted");
     x.calls([2, 1, 0]);
     x.end().await;

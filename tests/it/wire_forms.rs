@@ -54,7 +54,9 @@ async fn a_stream_for_a_plain_call_is_gathered_into_one_completion() {
         SPLIT(TXT("one "), 3, 1),
         TXT("two"),
         call(json!({"index": 0, "id": "t1", "type": "function", "function": {"name": "f", "arguments": ""}})),
-        call(json!({"index": 1, "id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}})),
+        call(
+            json!({"index": 1, "id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}}),
+        ),
         call(json!({"index": 0, "function": {"arguments": "{\"a\":"}})),
         call(json!({"index": 0, "function": {"arguments": "1}"}})),
         FIN("tool_calls"),
@@ -73,7 +75,10 @@ async fn a_stream_for_a_plain_call_is_gathered_into_one_completion() {
             "tool_calls": [function("t1", "f", "{\"a\":1}"), function("t2", "g", "{}")]})
     );
     assert_eq!(json["choices"][0]["finish_reason"], "tool_calls");
-    assert_eq!((&json["id"], &json["object"], &json["model"]), (&json!("chatcmpl-A"), &json!("chat.completion"), &json!("a1")));
+    assert_eq!(
+        (&json["id"], &json["object"], &json["model"]),
+        (&json!("chatcmpl-A"), &json!("chat.completion"), &json!("a1"))
+    );
     assert_eq!(json["usage"]["completion_tokens"], 3);
     assert_eq!(x.record(&whole).await["tokens"]["output"], 3);
     x.end().await;
@@ -118,9 +123,13 @@ async fn what_goes_wrong_in_the_other_form_is_a_failed_attempt_like_any_other() 
         ("a cut", Script::from([ROLE, TXT("one "), CUT])),
         ("no finish reason", Script::from([ROLE, TXT("one "), END])),
         ("a marker alone", Script::from([ROLE, DONE])),
-        ("prose", Script::from([HEAD(200, &[("content-type", "application/json")]), RAW("dear customer"), END])),
+        (
+            "prose",
+            Script::from([HEAD(200, &[("content-type", "application/json")]), RAW("dear customer"), END]),
+        ),
     ];
-    let cases = streams.into_iter().map(|case| (true, case)).chain(plains.into_iter().map(|case| (false, case)));
+    let cases =
+        streams.into_iter().map(|case| (true, case)).chain(plains.into_iter().map(|case| (false, case)));
     for (stream, (name, script)) in cases {
         let x = Setup::new().start().await;
         x.a.play(script);

@@ -61,7 +61,11 @@ async fn the_body_changes_in_this_one_place_and_only_for_streams() {
         // What the client sends, and what of it is other for A.
         (odd("", true), "\"solo\"", format!("\"a1\",\"stream_options\":{{{ask}}}")),
         (odd("\"stream_options\": { \"x\" : [1] }, ", true), "{ \"x\"", format!("{{{ask}, \"x\"")),
-        (odd("\"stream_options\":{\"include_usage\" : false,\"b\":1},", true), ": false,", ": true,".to_owned()),
+        (
+            odd("\"stream_options\":{\"include_usage\" : false,\"b\":1},", true),
+            ": false,",
+            ": true,".to_owned(),
+        ),
         (odd("\"stream_options\":null,", true), "null", format!("{{{ask}}}")),
         (odd("\"stream_options\":{\"b\":1,\"include_usage\":true},", true), "\"solo\"", "\"a1\"".to_owned()),
     ];

@@ -28,10 +28,8 @@ pub(super) const TOP: &[Later] = &[
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
 pub(super) const PROBE: &[Later] = &[Later("mode", Nothing::Word("passive"))];
-pub(super) const ROUTE: &[Later] = &[
-    Later("commit", Nothing::Word("first_content")),
-    Later("plugins", Nothing::EmptyMap),
-];
+pub(super) const ROUTE: &[Later] =
+    &[Later("commit", Nothing::Word("first_content")), Later("plugins", Nothing::EmptyMap)];
 pub(super) const TARGET: &[Later] = &[
     Later("max_in_flight", Nothing::Absent),
     Later("tasks", Nothing::Absent),

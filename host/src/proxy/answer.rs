@@ -32,11 +32,8 @@ pub(super) async fn read(
     line: &Line,
 ) -> Result<ReadyAnswer, Fault> {
     let reader = Reader { expected };
-    let (first, found) = if expected.wire.streams() {
-        reader.look(&mut body).await?
-    } else {
-        (Bytes::new(), Form::Document)
-    };
+    let (first, found) =
+        if expected.wire.streams() { reader.look(&mut body).await? } else { (Bytes::new(), Form::Document) };
     match (found, expected.streaming) {
         (Form::Events, true) => reader.first_content(body, first).await,
         (Form::Document, false) => {
@@ -153,12 +150,7 @@ impl Reader<'_> {
     }
 
     /// A stream as the whole answer that was asked for.
-    async fn folded(
-        &self,
-        mut body: UpstreamBody,
-        first: Bytes,
-        line: &Line,
-    ) -> Result<ReadyAnswer, Fault> {
+    async fn folded(&self, mut body: UpstreamBody, first: Bytes, line: &Line) -> Result<ReadyAnswer, Fault> {
         let limit = usize::try_from(self.expected.limits.answer).unwrap_or(usize::MAX);
         let mut stream = ChatStream::new(Rules { hide_usage: false, ..self.expected.rules });
         let mut events = BytesMut::new();

@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body::Body as _;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
+use http_body::Body as _;
 use hyper::body::Incoming;
 use sluice_core::coding::{Coding, Decoder, UnknownCoding};
 use tokio_util::task::TaskTracker;

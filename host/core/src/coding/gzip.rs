@@ -87,7 +87,8 @@ impl Header {
 }
 
 fn parts(flags: u8) -> Vec<Part> {
-    let all = [(CHECKSUM, Part::Bytes(2)), (COMMENT, Part::Text), (NAME, Part::Text), (EXTRA, Part::Length(None))];
+    let all =
+        [(CHECKSUM, Part::Bytes(2)), (COMMENT, Part::Text), (NAME, Part::Text), (EXTRA, Part::Length(None))];
     all.into_iter().filter(|(flag, _)| flags & flag != 0).map(|(_, part)| part).collect()
 }
 

@@ -53,7 +53,8 @@ impl Coding {
     /// # Errors
     /// When it names another one, or several.
     pub fn of(header: &str) -> Result<Option<Self>, UnknownCoding> {
-        let mut codings = header.split(',').map(str::trim).filter(|c| !c.is_empty() && !c.eq_ignore_ascii_case("identity"));
+        let mut codings =
+            header.split(',').map(str::trim).filter(|c| !c.is_empty() && !c.eq_ignore_ascii_case("identity"));
         let is = |name: &str, known: &[&str]| known.iter().any(|k| k.eq_ignore_ascii_case(name));
         match (codings.next(), codings.next()) {
             (None, _) => Ok(None),
@@ -129,11 +130,13 @@ impl Decoder {
     pub fn next_piece(&mut self) -> Result<Option<Bytes>, Corrupt> {
         loop {
             let (next, piece) = match &mut self.state {
-                State::Data(data) if !self.input.is_empty() || data.full => match inflate(data, &mut self.input) {
-                    Ok((piece, None)) if piece.is_empty() => return Ok(None),
-                    Ok((piece, next)) => (next, Some(piece).filter(|piece| !piece.is_empty())),
-                    Err(corrupt) => (Some(State::Failed(corrupt)), None),
-                },
+                State::Data(data) if !self.input.is_empty() || data.full => {
+                    match inflate(data, &mut self.input) {
+                        Ok((piece, None)) if piece.is_empty() => return Ok(None),
+                        Ok((piece, next)) => (next, Some(piece).filter(|piece| !piece.is_empty())),
+                        Err(corrupt) => (Some(State::Failed(corrupt)), None),
+                    }
+                }
                 State::Failed(corrupt) => return Err(*corrupt),
                 _ if self.input.is_empty() => return Ok(None),
                 State::Header(header) => (Some(header.read(&mut self.input)), None),

@@ -46,7 +46,11 @@ fn which_codings_are_understood() {
         ("gzip, gzip", Err("gzip, gzip")),
     ];
     for (header, expected) in cases {
-        assert_eq!(Coding::of(header), expected.map_err(|got| UnknownCoding { got: got.to_owned() }), "{header:?}");
+        assert_eq!(
+            Coding::of(header),
+            expected.map_err(|got| UnknownCoding { got: got.to_owned() }),
+            "{header:?}"
+        );
     }
 }
 

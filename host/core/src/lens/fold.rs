@@ -113,7 +113,10 @@ impl Choice {
             choice.insert("message".to_owned(), Value::Object(self.message));
         } else {
             let content = self.message.remove("content").filter(Value::is_string);
-            choice.insert("text".to_owned(), self.text.map_or_else(|| content.unwrap_or_else(|| "".into()), Value::from));
+            choice.insert(
+                "text".to_owned(),
+                self.text.map_or_else(|| content.unwrap_or_else(|| "".into()), Value::from),
+            );
         }
         Value::Object(choice)
     }

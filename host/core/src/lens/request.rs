@@ -187,7 +187,8 @@ impl ChatRequest {
             } else {
                 UsageWish::default()
             },
-            choices: n.saturating_mul(members.prompt.filter(|_| wire == Wire::Completions).map_or(1, prompts)),
+            choices: n
+                .saturating_mul(members.prompt.filter(|_| wire == Wire::Completions).map_or(1, prompts)),
             input_tokens: match wire {
                 Wire::Chat => messages.map_or(0, estimate),
                 Wire::Completions => members.prompt.map_or(0, tokens),

@@ -56,9 +56,8 @@ fn chat(mut choice: Map<String, Value>, position: usize) -> Vec<Value> {
             }
         }
     }
-    let mut events = vec![
-        json!({"index": index, "delta": {"role": role, "content": ""}, "finish_reason": null}),
-    ];
+    let mut events =
+        vec![json!({"index": index, "delta": {"role": role, "content": ""}, "finish_reason": null})];
     // What else an answer carries, log probabilities say, goes with its content.
     choice.retain(|_, value| !value.is_null());
     if !delta.is_empty() || !choice.is_empty() {

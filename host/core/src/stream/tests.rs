@@ -129,7 +129,8 @@ fn usage_that_only_we_asked_for_is_read_and_not_shown() {
     assert_eq!(stream.usage(7), Usage { input: 5, output: 3, estimated: false });
     assert_eq!(stream.take_output(), frame("a"));
     // Usage that rides on a chunk of an answer is shown with it.
-    let riding = r#"data: {"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":6,"completion_tokens":2}}"#;
+    let riding =
+        r#"data: {"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":6,"completion_tokens":2}}"#;
     stream.push(format!("{riding}\n\n").into());
     assert_eq!(stream.usage(7), Usage { input: 6, output: 2, estimated: false });
     assert_eq!(stream.take_output(), format!("{riding}\n\n"));

@@ -33,7 +33,10 @@ fn texts_reasoning_usage_and_finish_reasons_are_put_together_by_answer() {
         ],
         Wire::Chat,
     );
-    assert_eq!((&whole["id"], &whole["object"], &whole["created"]), (&json!("c"), &json!("chat.completion"), &json!(5)));
+    assert_eq!(
+        (&whole["id"], &whole["object"], &whole["created"]),
+        (&json!("c"), &json!("chat.completion"), &json!(5))
+    );
     assert_eq!(whole["prompt_filter_results"], json!([1]));
     assert_eq!(
         whole["choices"],
@@ -78,7 +81,10 @@ fn fragments_of_tool_calls_find_their_call() {
         json!([expected("a", "x", "1"), expected("b", "y", "23")])
     );
     let old = folded(
-        &[delta(0, json!({"function_call": f("x", "{")})), delta(0, json!({"function_call": {"arguments": "}"}}))],
+        &[
+            delta(0, json!({"function_call": f("x", "{")})),
+            delta(0, json!({"function_call": {"arguments": "}"}})),
+        ],
         Wire::Chat,
     );
     assert_eq!(old["choices"][0]["message"]["function_call"], f("x", "{}"));

@@ -59,9 +59,7 @@ fn what_is_read() {
         "messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:"}}]},{"role":"user","content":"y"}]}"#,
     )
     .unwrap();
-    assert!(
-        request.stream && request.usage.asked && request.tools && request.images && request.json_output
-    );
+    assert!(request.stream && request.usage.asked && request.tools && request.images && request.json_output);
     assert_eq!((request.choices, request.max_output_tokens, request.messages), (2, Some(7), 2));
     assert_eq!(request.affinity, Some(fnv1a(b"u")));
     let plain = read(r#"{"model":"m","stream":null,"tools":[],"response_format":{"type":"text"},"messages":[{"content":"an image_url"}]}"#).unwrap();
@@ -91,7 +89,8 @@ fn prompts_and_inputs_are_measured_by_their_form() {
         ("{}", 1, 1),
     ];
     for (value, choices, tokens) in cases {
-        let completion = read_as(Wire::Completions, &format!(r#"{{"model":"m","prompt":{value},"n":2}}"#)).unwrap();
+        let completion =
+            read_as(Wire::Completions, &format!(r#"{{"model":"m","prompt":{value},"n":2}}"#)).unwrap();
         assert_eq!((completion.choices, completion.input_tokens), (choices * 2, tokens), "{value}");
         let embedding = read_as(Wire::Embeddings, &format!(r#"{{"model":"m","input":{value}}}"#)).unwrap();
         assert_eq!((embedding.choices, embedding.input_tokens), (1, tokens), "{value}");

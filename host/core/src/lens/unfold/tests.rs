@@ -27,13 +27,20 @@ fn role_content_finish_usage_in_this_order_for_each_answer() {
     });
     let events = events(&body, Wire::Chat);
     for event in &events {
-        assert_eq!((&event["id"], &event["created"], &event["object"]), (&json!("c1"), &json!(7), &json!("chat.completion.chunk")));
+        assert_eq!(
+            (&event["id"], &event["created"], &event["object"]),
+            (&json!("c1"), &json!(7), &json!("chat.completion.chunk"))
+        );
         assert_eq!(event["system_fingerprint"], "fp");
     }
     let choices: Vec<&Value> = events.iter().map(|event| &event["choices"]).collect();
-    let role = |i: u64| json!([{"index": i, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]);
+    let role =
+        |i: u64| json!([{"index": i, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]);
     assert_eq!(choices[0], &role(0));
-    assert_eq!(choices[1], &json!([{"index": 0, "delta": {"content": "hi"}, "logprobs": {"content": [1]}, "finish_reason": null}]));
+    assert_eq!(
+        choices[1],
+        &json!([{"index": 0, "delta": {"content": "hi"}, "logprobs": {"content": [1]}, "finish_reason": null}])
+    );
     assert_eq!(choices[2], &json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]));
     assert_eq!(choices[3], &role(1));
     assert_eq!(choices[4][0]["delta"]["tool_calls"][0]["index"], 0);
