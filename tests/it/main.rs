@@ -35,4 +35,7 @@ mod tidy;
 mod wire_coding;
 mod wire_endpoints;
 mod wire_forms;
+mod wire_http;
+mod wire_http2;
+mod wire_stream;
 mod wire_usage;
