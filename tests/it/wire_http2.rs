@@ -17,9 +17,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response as Answer, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::TaskTracker;
 
 use crate::expect::{GONE, LATE};
 
@@ -33,13 +33,17 @@ struct Seen {
     reset: Mutex<Vec<String>>,
     heads: Mutex<Vec<String>>,
     changed: watch::Sender<u64>,
+    /// Answers on their way.
+    answers: TaskTracker,
 }
 
 struct Http2Upstream {
     addr: SocketAddr,
     seen: Arc<Seen>,
     pem: String,
-    _accepting: AbortOnDropHandle<()>,
+    /// Closes every connection; new ones are accepted.
+    hang_up: Arc<Notify>,
+    _tasks: JoinSet<()>,
 }
 
 /// Notes a call whose stream was reset before it was answered to its end.
@@ -64,11 +68,19 @@ impl Http2Upstream {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let (addr, pem, seen) =
             (listener.local_addr().unwrap(), identity.pem().to_owned(), Arc::new(Seen::default()));
-        let shared = Arc::clone(&seen);
-        let accepting = tokio::task::spawn(async move {
+        let hang_up = Arc::new(Notify::new());
+        let (shared, hung_up) = (Arc::clone(&seen), Arc::clone(&hang_up));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
-                let (stream, _) = listener.accept().await.unwrap();
+                let (stream, _) = tokio::select! {
+                    accepted = listener.accept() => accepted.unwrap(),
+                    () = hung_up.notified() => {
+                        connections.shutdown().await;
+                        continue;
+                    }
+                };
                 let (tls, seen) = (identity.acceptor(), Arc::clone(&shared));
                 connections.spawn(async move {
                     let stream = tls.accept(stream).await.unwrap();
@@ -81,7 +93,7 @@ impl Http2Upstream {
                 });
             }
         });
-        Self { addr, seen, pem, _accepting: AbortOnDropHandle::new(accepting) }
+        Self { addr, seen, pem, hang_up, _tasks: tasks }
     }
 
     async fn until(&self, within: Duration, ready: impl Fn(&Seen) -> bool) -> bool {
@@ -133,7 +145,8 @@ async fn serve(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Answer<Bod
         _ => {}
     }
     let (mut sender, body) = Channel::new(4);
-    tokio::task::spawn(async move {
+    let answers = note.seen.answers.clone();
+    answers.spawn(async move {
         // All of it, and not the one flag that is written below.
         let mut note = note;
         let _ = sender.send_data(chunk(json!({"content": "one "}), None)).await;
@@ -231,15 +244,21 @@ async fn more_calls_than_a_connection_takes_get_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_went_away_is_made_anew() {
+async fn a_connection_that_went_away_is_made_anew_inside_the_attempt() {
     let up = Http2Upstream::start().await;
     let x = up.setup().await.start().await;
-    say(&x, "hello").await.answered();
-    drop(up._accepting);
-    // The upstream comes back on the same address, with the same certificate or another: here it does not,
-    // and what is seen is a refused connection, at once.
-    let refused = say(&x, "hello").await;
-    refused.refused(502, "retryable_upstream");
+    for connections in 1..=3 {
+        let r = say(&x, "hello").await;
+        r.answered().tags("A/a1", false).attempts(1);
+        assert_eq!(up.seen.connections.load(Ordering::Relaxed), connections);
+        up.hang_up.notify_one();
+    }
+    x.breaker_is("A/a1", "closed", 0).await;
+    // What was on its way when the connection went away is a broken stream.
+    let mut client = say(&x, "no end").begin().await;
+    client.contents(1).await;
+    up.hang_up.notify_one();
+    client.finish().await.broken_stream("one ");
     x.breaker_is("A/a1", "closed", 1).await;
-    x.metric_becomes("sluice_gate_in_flight", &[], 0.0).await;
+    x.end().await;
 }
