@@ -124,8 +124,8 @@ async fn the_admin_listener_is_no_softer() {
         ("GET /debug/../metrics", 404),
         ("POST /metrics", 405),
         ("DELETE /debug/plugins", 405),
-        ("POST /v1/chat/completions", 404),
-        ("OPTIONS *", 404),
+        ("POST /v1/chat/completions", 405),
+        ("OPTIONS *", 405),
         ("GET /debug/decisions?request_id=%00%ff", 200),
     ];
     for (line, status) in table {
