@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use sluice_core::facts::{Place, TargetFacts};
+use sluice_core::lens::request::ChatRequest;
 use sluice_core::stream::Rules;
 
 use crate::config::{self, Config};
@@ -83,8 +84,8 @@ impl Generation {
         &self.cells.global
     }
 
-    /// The bounds and rules of a stream on a route.
-    pub fn stream_rules(&self, route: &config::Route, choices: u32) -> Rules {
+    /// The bounds and rules of a stream of a call on a route.
+    pub fn stream_rules(&self, route: &config::Route, call: &ChatRequest) -> Rules {
         let limits = &self.config.limits;
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Rules {
@@ -92,7 +93,8 @@ impl Generation {
             held_events_max: limits.held_events as usize,
             held_bytes_max: size(limits.held_bytes),
             malformed_fails: route.on_malformed == config::OnMalformed::Fail,
-            choices,
+            choices: call.choices,
+            hide_usage: self.config.account_usage && !call.usage.asked,
         }
     }
 }

@@ -14,12 +14,21 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// For a host name or an address.
+    /// For a host name or an address, speaking HTTP/1.1.
     ///
     /// # Panics
     /// When the name is none.
     #[must_use]
     pub fn new(host: &str) -> Self {
+        Self::with_protocols(host, &["http/1.1"])
+    }
+
+    /// The same, speaking these protocols, the best first.
+    ///
+    /// # Panics
+    /// When the name is none.
+    #[must_use]
+    pub fn with_protocols(host: &str, protocols: &[&str]) -> Self {
         let made = rcgen::generate_simple_self_signed([host.to_owned()]).expect("a host name");
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -28,7 +37,7 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("a certificate and its own key");
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Self { pem: made.cert.pem(), config: Arc::new(config) }
     }
 
@@ -38,7 +47,9 @@ impl Identity {
         &self.pem
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// Accepts connections as this identity.
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
 }

@@ -42,6 +42,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime_wasi", &["plugin"]),
     ("notify", &["plugin"]),
     ("hyper", &["demo", "mock", "proxy", "server", "upstream"]),
+    ("h2", &["upstream"]),
     ("hyper_util", &["demo", "mock", "server", "upstream"]),
     ("hyper_rustls", &["upstream"]),
     ("rustls", &["config", "upstream"]),

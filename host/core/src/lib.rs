@@ -9,6 +9,7 @@ pub mod aside;
 pub mod breaker;
 pub mod budget;
 pub mod clean;
+pub mod coding;
 pub mod decide;
 pub mod facts;
 pub mod gate;

@@ -25,6 +25,8 @@ pub struct Rules {
     pub malformed_fails: bool,
     /// Answers asked for: the stream is finished when each has its finish reason.
     pub choices: u32,
+    /// The event that carries nothing but usage is read and not shown.
+    pub hide_usage: bool,
 }
 
 /// Where a stream stands.
@@ -196,6 +198,10 @@ impl ChatStream {
             }
             Meaning::Chunk(chunk) if chunk.finished_by_error && self.phase != Phase::Finished => {
                 Some(End::Error(Box::default()))
+            }
+            Meaning::Chunk(Chunk { empty: true, usage: usage @ Some(_), .. }) if self.rules.hide_usage => {
+                self.usage = usage;
+                None
             }
             Meaning::Chunk(chunk) => {
                 self.chunk(&chunk, event);

@@ -22,19 +22,14 @@ pub(super) const TOP: &[Later] = &[
     Later("cors", Nothing::EmptyMap),
     Later("tls", Nothing::EmptyMap),
     Later("admin_tls", Nothing::EmptyMap),
-    Later("account_usage", Nothing::Word("false")),
     Later("records", Nothing::EmptyMap),
     Later("traces", Nothing::EmptyMap),
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
 pub(super) const PROBE: &[Later] = &[Later("mode", Nothing::Word("passive"))];
-pub(super) const ROUTE: &[Later] = &[
-    Later("stream_max", Nothing::Word("off")),
-    Later("keep_alive", Nothing::Word("off")),
-    Later("commit", Nothing::Word("first_content")),
-    Later("plugins", Nothing::EmptyMap),
-];
+pub(super) const ROUTE: &[Later] =
+    &[Later("commit", Nothing::Word("first_content")), Later("plugins", Nothing::EmptyMap)];
 pub(super) const TARGET: &[Later] = &[
     Later("max_in_flight", Nothing::Absent),
     Later("tasks", Nothing::Absent),

@@ -23,6 +23,8 @@ pub(super) struct Settings {
     min_budget_floor: Option<Duration>,
     /// The inner none is `off`, here and below.
     idle: Option<Option<Duration>>,
+    stream_max: Option<Option<Duration>>,
+    keep_alive: Option<Option<Duration>>,
     client_write: Option<Option<Duration>>,
     max_switches: Option<u32>,
     retry: RetrySettings,
@@ -50,6 +52,8 @@ impl Settings {
             min_budget: m.get("min_budget").min_budget(),
             min_budget_floor: m.get("min_budget_floor").duration(Duration::ZERO),
             idle: m.get("idle").duration_or_off(),
+            stream_max: m.get("stream_max").duration_or_off(),
+            keep_alive: m.get("keep_alive").duration_or_off(),
             client_write: m.get("client_write").duration_or_off(),
             max_switches: m.get("max_switches").count(0..=8),
             retry: m.get("retry").map(|m| RetrySettings {
@@ -75,6 +79,8 @@ impl Settings {
             min_budget: self.min_budget.or(other.min_budget),
             min_budget_floor: self.min_budget_floor.or(other.min_budget_floor),
             idle: self.idle.or(other.idle),
+            stream_max: self.stream_max.or(other.stream_max),
+            keep_alive: self.keep_alive.or(other.keep_alive),
             client_write: self.client_write.or(other.client_write),
             max_switches: self.max_switches.or(other.max_switches),
             retry: RetrySettings {
@@ -195,9 +201,9 @@ fn read(
         connect: settings.connect.unwrap_or(Duration::from_secs(2)),
         min_budget: settings.min_budget(None),
         idle: settings.idle.unwrap_or(Some(Duration::from_secs(60))),
-        stream_max: None,
+        stream_max: settings.stream_max.unwrap_or(None),
         client_write: settings.client_write.unwrap_or(Some(Duration::from_secs(30))),
-        keep_alive: None,
+        keep_alive: settings.keep_alive.unwrap_or(None),
         commit: CommitRule::FirstContent,
         max_switches: settings.max_switches.unwrap_or(1),
         retry: settings.retry.checked(),

@@ -66,7 +66,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
             .get("readiness")
             .choice(&[("targets", Readiness::Targets), ("process", Readiness::Process)])
             .unwrap_or(Readiness::Targets),
-        account_usage: false,
+        account_usage: m.get("account_usage").flag().unwrap_or(false),
         forward_headers: m.get("forward_headers").header_names(Use::Forward),
         return_headers: m.get("return_headers").header_names(Use::Return),
         tags: tags(&m.get("tags")),

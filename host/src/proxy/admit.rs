@@ -11,6 +11,7 @@ use hyper::body::{Body as _, Incoming};
 use sluice_core::budget::{self, Budget};
 use sluice_core::facts::RequestFacts;
 use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::wire::Wire;
 use tokio_util::task::TaskTracker;
 
 use super::call::Call;
@@ -41,9 +42,9 @@ pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
 pub(super) async fn admit(
     mut ledger: Box<Ledger>,
     request: Request<Incoming>,
-    path: &'static str,
+    wire: Wire,
 ) -> Result<Box<Call>, (Box<Ledger>, Failure)> {
-    match read(&mut ledger, request).await {
+    match read(&mut ledger, request, wire).await {
         Ok((route, chat, headers, budget)) => {
             let retries = ledger.generation().cells.retry_budget.clone();
             retries.call(ledger.arrival());
@@ -54,7 +55,6 @@ pub(super) async fn admit(
                 global: None,
                 route,
                 chat,
-                path,
                 headers,
                 budget,
                 ledger,
@@ -71,12 +71,13 @@ pub(super) async fn admit(
 async fn read(
     ledger: &mut Ledger,
     request: Request<Incoming>,
+    wire: Wire,
 ) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), Failure> {
     let (head, body) = request.into_parts();
     let generation = ledger.generation().clone();
     let limit = generation.config.limits.body;
     let bytes = collect(body, limit, &ledger.shared().tracker).await?;
-    let chat = ChatRequest::read(bytes).map_err(Failure::Body)?;
+    let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
     ledger.facts = facts(ledger, &chat, &head.headers);
     ledger.model = Some(ledger.facts.model.clone());
     let wish = match head.headers.get("x-sluice-budget-ms") {

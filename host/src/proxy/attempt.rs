@@ -1,5 +1,6 @@
 //! One exchange with one target, up to the moment it can be shown: a stream with its first content, or a
-//! whole answer. Knows no clock; the caller cuts it off, and reads from [`Progress`] how far it had come.
+//! whole answer. Knows no clock of the attempt; the caller cuts it off, and reads from [`Progress`] how far
+//! it had come.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use sluice_core::facts::Usage;
 use sluice_core::kind::{Stage, TransportError};
-use sluice_core::lens::chat::{self, Answer};
 use sluice_core::lens::error::ProviderError;
+use sluice_core::lens::wire::Wire;
 use sluice_core::stream::{ChatStream, End, Rules};
 
+use super::answer;
 use super::fault::Fault;
 use super::request::Outgoing;
 use crate::config::Limits;
@@ -80,15 +82,29 @@ pub(super) enum ReadyAnswer {
     },
 }
 
-/// Makes the exchange. Waits that the upstream asks for are read up to `wait_max`.
+/// What an answer is to be, and the bounds it is held to.
+pub(super) struct Expected {
+    /// The wire format.
+    pub wire: Wire,
+    /// The client wants a stream.
+    pub streaming: bool,
+    /// The client wants usage in the stream.
+    pub usage_asked: bool,
+    /// Bounds and rules of a stream.
+    pub rules: Rules,
+    /// Bounds in bytes.
+    pub limits: Limits,
+    /// Waits that the upstream asks for are read up to this.
+    pub wait_max: Duration,
+}
+
+/// Makes the exchange.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.
 pub(super) async fn run(
     outgoing: &Outgoing<'_>,
-    limits: &Limits,
-    rules: Rules,
-    wait_max: Duration,
+    expected: &Expected,
     progress: &Progress,
 ) -> Result<Ready, Fault> {
     let sent = outgoing.client.exchange(outgoing.connect, outgoing.line, || {
@@ -98,16 +114,26 @@ pub(super) async fn run(
     let Exchange { head, mut body } = sent.await.map_err(|error| transport_fault(&error))?;
     let status = head.status.as_u16();
     progress.head(status);
+    let wait_max = expected.wait_max;
+    let readable = body.decode(&head.headers);
+    if let Err(error) = &readable {
+        tracing::warn!(%error, status, "the answer of an upstream cannot be read");
+    }
     if !head.status.is_success() {
-        let (text, error) = error_body(&mut body, limits.error_body).await;
+        let (text, error) = match readable {
+            Ok(()) => error_body(&mut body, expected.limits.error_body).await,
+            Err(_) => (Bytes::new(), None),
+        };
         return Err(Fault { status: Some(status), error, ..Fault::new(Stage::Body) }.with_body(
             &text,
             &head.headers,
             wait_max,
         ));
     }
-    let answer =
-        if outgoing.streaming { first_content(body, rules).await } else { whole(body, limits.answer).await };
+    let answer = match readable {
+        Ok(()) => answer::read(body, expected, outgoing.line).await,
+        Err(_) => Err(Fault { transport: Some(TransportError::Protocol), ..Fault::new(Stage::Head) }),
+    };
     match answer {
         Ok(answer) => Ok(Ready { headers: head.headers, status, answer }),
         Err(fault) => Err(Fault { status: Some(status), ..fault }.with_headers(&head.headers, wait_max)),
@@ -134,68 +160,4 @@ async fn error_body(body: &mut UpstreamBody, limit: u64) -> (Bytes, Option<Provi
     }
     let error = ProviderError::find(&read);
     (read.freeze(), error)
-}
-
-async fn first_content(mut body: UpstreamBody, rules: Rules) -> Result<ReadyAnswer, Fault> {
-    let mut stream = Box::new(ChatStream::new(rules));
-    let mut broken = None;
-    loop {
-        let end = match body.data().await {
-            Some(Ok(data)) => stream.push(data),
-            Some(Err(error)) => {
-                broken = Some(crate::upstream::http_class(&error));
-                Some(stream.body_ended(false))
-            }
-            None => Some(stream.body_ended(true)),
-        };
-        if stream.committed() {
-            return Ok(ReadyAnswer::Stream { body, stream, end });
-        }
-        match end {
-            None => {}
-            Some(End::Error(error)) => {
-                return Err(Fault { error: Some(*error), ..Fault::new(Stage::FirstEvent) });
-            }
-            Some(End::TooLarge) => {
-                return Err(Fault {
-                    transport: Some(TransportError::Protocol),
-                    ..Fault::new(Stage::FirstEvent)
-                });
-            }
-            Some(End::Well | End::Cut { .. } | End::Empty | End::Malformed) => {
-                return Err(Fault { transport: broken, ..Fault::new(Stage::FirstEvent) });
-            }
-        }
-    }
-}
-
-async fn whole(mut body: UpstreamBody, limit: u64) -> Result<ReadyAnswer, Fault> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let fault = || Fault::new(Stage::Body);
-    let mut first = Bytes::new();
-    let mut more = BytesMut::new();
-    while let Some(data) = body.data().await {
-        let data = data.map_err(|e| Fault { transport: Some(crate::upstream::http_class(&e)), ..fault() })?;
-        if first.len() + more.len() + data.len() > limit {
-            return Err(Fault { transport: Some(TransportError::Protocol), ..fault() });
-        }
-        if first.is_empty() {
-            first = data;
-        } else {
-            more.extend_from_slice(&data);
-        }
-    }
-    let body = if more.is_empty() {
-        first
-    } else {
-        let mut all = BytesMut::with_capacity(first.len() + more.len());
-        all.extend_from_slice(&first);
-        all.extend_from_slice(&more);
-        all.freeze()
-    };
-    match chat::read_answer(&body) {
-        Answer::Completion { usage, text } => Ok(ReadyAnswer::Whole { body, usage, text }),
-        Answer::Error(error) => Err(Fault { error: Some(*error), ..fault() }),
-        Answer::NotACompletion => Err(fault()),
-    }
 }

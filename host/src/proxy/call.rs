@@ -9,9 +9,10 @@ use sluice_core::budget::{self, Budget};
 use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
 use sluice_core::kind::{FailureKind, TransportError};
 use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::splice::Edit;
 use sluice_core::verdict::Verdict;
 
-use super::attempt::{self, Progress, Ready};
+use super::attempt::{self, Expected, Progress, Ready};
 use super::begin::{Attempt, NotBegun};
 use super::error::{Failure, LastFault};
 use super::fault::Fault;
@@ -32,8 +33,6 @@ pub(super) struct Call {
     pub route: Arc<Route>,
     /// Its body and what was read from it.
     pub chat: ChatRequest,
-    /// Path behind a base URL.
-    pub path: &'static str,
     /// Headers that go upstream.
     pub headers: HeaderMap,
     /// Its time.
@@ -152,18 +151,22 @@ impl Call {
         let outgoing = Outgoing {
             client: &target.client,
             line: &attempt.hold.line,
-            path: self.path,
+            path: self.chat.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: &self.headers,
-            body: self.chat.with_model(&target.config.target.model),
-            streaming: self.chat.stream,
+            body: self.chat.with_model(&target.config.target.model, &self.edits()),
             connect: self.route.config.connect,
         };
-        let rules = generation.stream_rules(&self.route.config, self.chat.choices);
-        let wait_max = generation.config.breaker.cooldown.max;
+        let expected = Expected {
+            wire: self.chat.wire,
+            streaming: self.chat.stream,
+            usage_asked: self.chat.usage.asked,
+            rules: generation.stream_rules(&self.route.config, &self.chat),
+            limits: generation.config.limits,
+            wait_max: generation.config.breaker.cooldown.max,
+        };
         let progress = Progress::default();
-        let mut work =
-            std::pin::pin!(attempt::run(&outgoing, &generation.config.limits, rules, wait_max, &progress));
+        let mut work = std::pin::pin!(attempt::run(&outgoing, &expected, &progress));
         let mut fires = attempt.clock.fires();
         loop {
             tokio::select! {
@@ -183,6 +186,12 @@ impl Call {
             }
             fires = attempt.clock.extended();
         }
+    }
+
+    /// What changes in the body beside the value of `model`.
+    fn edits(&self) -> Vec<Edit> {
+        let account = self.ledger.generation().config.account_usage;
+        self.chat.usage.ask.clone().filter(|_| account).into_iter().collect()
     }
 
     fn could_switch(&self, now: Instant, position: usize) -> bool {

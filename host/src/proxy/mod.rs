@@ -2,10 +2,12 @@
 //! modules; what a plugin may advise and what only the host may do meet in `call`, and nowhere is Wasm named.
 
 mod admit;
+mod answer;
 mod attempt;
 mod begin;
 mod body;
 mod call;
+mod clocks;
 mod commit;
 mod error;
 mod fault;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use sluice_core::lens::wire::Wire;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -48,7 +51,7 @@ pub struct Shared {
     pub running: AtomicUsize,
 }
 
-/// Answers a call of an API path. `set_write_limit` is told how long the client may leave the answer unread.
+/// Answers a call in a wire format. `set_write_limit` is told how long the client may leave the answer unread.
 ///
 /// # Cancel safety
 /// Dropping the future, or the body it gave, is the client leaving: everything is let go at once, and the
@@ -56,11 +59,11 @@ pub struct Shared {
 pub async fn call(
     shared: &Arc<Shared>,
     request: Request<Incoming>,
-    path: &'static str,
+    wire: Wire,
     set_write_limit: &(dyn Fn(Option<Duration>) + Send + Sync),
 ) -> Response<Body> {
     let ledger = open(shared, &request);
-    match admit::admit(ledger, request, path).await {
+    match admit::admit(ledger, request, wire).await {
         Ok(call) => {
             set_write_limit(call.route.config.client_write);
             Box::pin(drive(call)).await

@@ -8,15 +8,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sluice_core::kind::{Outcome, Stage, TransportError};
 use sluice_core::stream::{ChatStream, End};
-use tokio::time::Sleep;
 
 use super::begin::{Attempt, Hold};
 use super::call::Call;
+use super::clocks::{IdleClock, KeepAlive, LengthClock};
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
@@ -29,6 +28,9 @@ use secrecy::ExposeSecret as _;
 
 /// Output that is handed on at the latest when it has grown to this, more being there or not.
 const PIECE: usize = 64 << 10;
+
+/// What keeps a quiet connection from being cut on its way; clients skip it.
+const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// A stream on its way to the client.
 pub struct Relay(State);
@@ -49,7 +51,11 @@ struct Flowing {
     stream: Box<ChatStream>,
     /// The stream is over; what is left is to show its last bytes.
     end: Option<End>,
+    /// The stream ran for as long as a route lets it.
+    too_long: bool,
     idle: IdleClock,
+    keep_alive: KeepAlive,
+    length: LengthClock,
     gather: Gather,
     malformed_told: u64,
 }
@@ -63,14 +69,19 @@ impl Relay {
         stream: Box<ChatStream>,
         end: Option<End>,
     ) -> Self {
-        let idle = IdleClock::new(call.route.config.idle, clock::now(), stream.content_events());
+        let route = &call.route.config;
+        let idle = IdleClock::new(route.idle, stream.content_events());
+        let (keep_alive, length) = (KeepAlive::new(route.keep_alive), LengthClock::new(route.stream_max));
         Self(State::Flowing(Box::new(Flowing {
             call,
             attempt,
             body,
             stream,
             end,
+            too_long: false,
             idle,
+            keep_alive,
+            length,
             gather: Gather::default(),
             malformed_told: 0,
         })))
@@ -131,6 +142,11 @@ impl Flowing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Flow> {
         self.idle.resumes();
         while self.end.is_none() {
+            if self.length.poll_over(cx).is_ready() {
+                self.too_long = true;
+                self.end = Some(self.stream.body_ended(false));
+                break;
+            }
             if self.stream.waiting() >= PIECE {
                 return Poll::Ready(self.hand_on());
             }
@@ -160,13 +176,22 @@ impl Flowing {
         self.tell_malformed();
         self.gather.handed_on();
         self.idle.pauses();
+        self.keep_alive.sent();
         Flow::Bytes(self.stream.take_output())
     }
 
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Flow> {
         self.gather.waits();
+        if self.stream.finished() {
+            self.idle.finished();
+        }
         if self.idle.poll_over(cx).is_pending() {
-            return Poll::Pending;
+            if self.keep_alive.poll_due(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.idle.pauses();
+            self.keep_alive.sent();
+            return Poll::Ready(Flow::Bytes(COMMENT));
         }
         // Once every answer has its finish reason, only the end marker is missing.
         self.end = Some(if self.stream.finished() { self.stream.body_ended(false) } else { End::Empty });
@@ -194,6 +219,7 @@ impl Flowing {
                 self.body.finish_aside(());
                 return Finish::Well(last);
             }
+            Some(End::Cut { .. }) if self.too_long => (Break::TooLong, None),
             Some(End::Error(error)) => (Break::Reported(error), None),
             Some(End::Cut { proper: true }) => (Break::Interrupted, None),
             Some(End::Malformed) => (Break::Malformed, Some(TransportError::Protocol)),
@@ -241,6 +267,11 @@ async fn settle_broken(
     let secrets: Vec<String> = secrets_of(&call.target(attempt.position).config.target.upstream);
     let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
     let event = error_event(&broken, &secrets);
+    if matches!(broken, Break::TooLong) {
+        // The limit is ours: nobody is asked and nobody is blamed.
+        call.ledger.attempt_cut();
+        return event;
+    }
     let error = match broken {
         Break::Reported(error) => Some(*error),
         _ => None,
@@ -254,66 +285,4 @@ async fn settle_broken(
 /// The keys that must not stand in a text which is passed on.
 pub(super) fn secrets_of(upstream: &config::Upstream) -> Vec<String> {
     upstream.credentials.iter().map(|credential| credential.key.expose_secret().to_owned()).collect()
-}
-
-/// The idle clock: the largest gap between content events. It runs only while the host waits for the
-/// upstream, not while it holds back because the client does not read.
-struct IdleClock {
-    limit: Option<Duration>,
-    over_at: Instant,
-    held_since: Option<Instant>,
-    content_events: u64,
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl IdleClock {
-    fn new(limit: Option<Duration>, now: Instant, content_events: u64) -> Self {
-        Self {
-            limit,
-            over_at: now + limit.unwrap_or_default(),
-            held_since: None,
-            content_events,
-            timer: None,
-        }
-    }
-
-    /// Bytes were handed on: from now on the client is waited for.
-    fn pauses(&mut self) {
-        if self.limit.is_some() {
-            self.held_since = Some(clock::now());
-        }
-    }
-
-    /// The client wants more.
-    fn resumes(&mut self) {
-        if let Some(since) = self.held_since.take() {
-            self.over_at += clock::now().saturating_duration_since(since);
-        }
-    }
-
-    /// Something came; only content counts.
-    fn content(&mut self, events: u64) {
-        if events > self.content_events {
-            self.content_events = events;
-            if let Some(limit) = self.limit {
-                self.over_at = clock::now() + limit;
-            }
-        }
-    }
-
-    /// Ready once the gap is too large. The timer is set anew only when it fires, not for each event.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.limit.is_none() {
-            return Poll::Pending;
-        }
-        loop {
-            let over_at = self.over_at;
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(over_at.into())));
-            match timer.as_mut().poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) if clock::now() >= over_at => return Poll::Ready(()),
-                Poll::Ready(()) => timer.as_mut().reset(over_at.into()),
-            }
-        }
-    }
 }

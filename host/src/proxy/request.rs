@@ -23,8 +23,6 @@ pub(super) struct Outgoing<'a> {
     pub headers: &'a HeaderMap,
     /// The body with the target's model.
     pub body: Bytes,
-    /// A stream is asked for.
-    pub streaming: bool,
     /// Resolution, TCP, TLS.
     pub connect: Duration,
 }
@@ -64,16 +62,15 @@ const NEVER: [&str; 17] = [
     "content-encoding",
 ];
 
-/// What of the client's headers goes upstream: an allow-list, less what the client's `connection` header
-/// names as its own hop's.
+/// What the `connection` header of a message names as its own hop's, lower case.
+fn hop_headers(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect()
+}
+
+/// What of the client's headers goes upstream: an allow-list, less what is of the client's hop.
 pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &str) -> HeaderMap {
-    let hop: Vec<String> = client
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .collect();
+    let hop = hop_headers(client);
     let mut out = HeaderMap::with_capacity(8);
     let names = PASSED.iter().copied().chain(listed.iter().map(HeaderName::as_str));
     for name in names.filter(|name| !NEVER.contains(name) && !hop.iter().any(|h| h == name)) {
@@ -91,9 +88,11 @@ pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &
     out
 }
 
-/// What of an upstream's headers goes back to the client.
+/// What of an upstream's headers goes back to the client: an allow-list, less what is of the upstream's hop.
 pub(super) fn returned(upstream: &HeaderMap, listed: &[HeaderName], into: &mut HeaderMap) {
-    for name in listed.iter().filter(|name| !NEVER.contains(&name.as_str())) {
+    let hop = hop_headers(upstream);
+    let passes = |name: &str| !NEVER.contains(&name) && !hop.iter().any(|h| h == name);
+    for name in listed.iter().filter(|name| passes(name.as_str())) {
         for value in upstream.get_all(name) {
             into.append(name.clone(), value.clone());
         }
@@ -129,5 +128,21 @@ mod tests {
         names.sort_unstable();
         assert_eq!(names, ["content-type", "traceparent", "x-keep", "x-request-id"]);
         assert_eq!(sent.get("x-request-id").unwrap(), "ours");
+    }
+
+    #[test]
+    fn what_an_upstream_names_as_its_hops_own_does_not_pass_even_when_it_is_listed() {
+        let upstream = map(&[
+            ("connection", "X-B , close"),
+            ("x-b", "1"),
+            ("x-c", "1"),
+            ("x-d", "1"),
+            ("set-cookie", "c"),
+            ("keep-alive", "timeout=5"),
+        ]);
+        let listed = ["x-b", "x-c", "set-cookie", "keep-alive"].map(HeaderName::from_static);
+        let mut passed = HeaderMap::new();
+        returned(&upstream, &listed, &mut passed);
+        assert_eq!(passed.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-c"]);
     }
 }

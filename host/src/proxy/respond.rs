@@ -136,6 +136,8 @@ pub(super) enum Break {
     Interrupted,
     /// No content for too long.
     Stalled,
+    /// It ran for as long as the route lets a stream run.
+    TooLong,
     /// An event could not be read, and the route wants that to end the stream.
     Malformed,
     /// An event was larger than the limit.
@@ -148,6 +150,7 @@ impl Break {
         match self {
             Self::Reported(_) | Self::Interrupted => "upstream_interrupted",
             Self::Stalled => "stream_stalled",
+            Self::TooLong => "stream_max",
             Self::Malformed => "malformed_event",
             Self::EventTooLarge => "event_too_large",
         }
@@ -158,6 +161,7 @@ impl Break {
             Self::Reported(_) => "the upstream reported an error in the middle of the answer",
             Self::Interrupted => "the upstream broke off in the middle of the answer",
             Self::Stalled => "the upstream stopped sending in the middle of the answer",
+            Self::TooLong => "the answer ran for longer than a stream may",
             Self::Malformed => "the upstream sent an event that cannot be read",
             Self::EventTooLarge => "the upstream sent an event larger than the limit",
         }

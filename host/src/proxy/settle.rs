@@ -284,8 +284,8 @@ impl Ledger {
         }
     }
 
-    /// The running attempt ends with the client.
-    fn attempt_cancelled(&mut self) {
+    /// The running attempt ends by a limit of ours, or with the client.
+    pub fn attempt_cut(&mut self) {
         let now = clock::now();
         let Some(note) = self.attempts.last_mut().filter(|note| note.record.kind.is_none()) else { return };
         if note.committed.is_none() {
@@ -419,7 +419,7 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         self.shared.running.fetch_sub(1, Ordering::Relaxed);
         let ending = self.ending.take().unwrap_or_else(|| {
-            self.attempt_cancelled();
+            self.attempt_cut();
             Ending { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None }
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
+use sluice_core::lens::wire::Wire;
 
 use super::conn::Serve;
 use super::io::WriteLimit;
@@ -26,7 +27,12 @@ impl Main {
     }
 }
 
-const CHAT: &str = "/v1/chat/completions";
+/// The wire format that is spoken at a path.
+fn wire(path: &str) -> Option<Wire> {
+    let behind = path.strip_prefix("/v1")?;
+    Wire::ALL.into_iter().find(|wire| wire.path() == behind)
+}
+
 const MODELS: &str = "/v1/models";
 
 impl Serve for Main {
@@ -38,11 +44,14 @@ impl Serve for Main {
         Box::pin(async move {
             let shared = &self.shared;
             let get = matches!(*request.method(), Method::GET | Method::HEAD);
+            if let Some(wire) = wire(request.uri().path()) {
+                return if request.method() == Method::POST {
+                    proxy::call(shared, request, wire, &|limit| writes.set(limit)).await
+                } else {
+                    proxy::method_not_allowed(shared, request, "POST").await
+                };
+            }
             match request.uri().path() {
-                CHAT if request.method() == Method::POST => {
-                    proxy::call(shared, request, "/chat/completions", &|limit| writes.set(limit)).await
-                }
-                CHAT => proxy::method_not_allowed(shared, request, "POST").await,
                 "/livez" | "/readyz" if get => {
                     let page = snapshot::health_page(request.uri().path(), &self.health, shared);
                     proxy::page(shared, &request, page.status, page.body)

@@ -6,10 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 use http_body::Body as _;
 use hyper::body::Incoming;
+use sluice_core::coding::{Coding, Decoder, UnknownCoding};
 use tokio_util::task::TaskTracker;
 
+use super::error::BodyError;
 use super::line::Line;
 use super::pool::{Connection, Pool, Sender};
 
@@ -21,6 +25,8 @@ const ASIDE_BYTES_MAX: usize = 64 << 10;
 /// A body that is being read. Dropped before its end, it closes the connection.
 pub struct UpstreamBody {
     incoming: Incoming,
+    /// Undoes a coding that nobody asked for.
+    decoder: Option<Decoder>,
     connection: Option<(Connection, Arc<Pool>)>,
     line: Line,
     tracker: TaskTracker,
@@ -34,28 +40,52 @@ impl UpstreamBody {
         line: Line,
         tracker: TaskTracker,
     ) -> Self {
-        Self { incoming, connection: Some((connection, pool)), line, tracker }
+        Self { incoming, decoder: None, connection: Some((connection, pool)), line, tracker }
+    }
+
+    /// Reads on as the headers of the answer say. Asked for plain bytes, some upstreams compress all the same.
+    ///
+    /// # Errors
+    /// When the coding is not understood.
+    pub fn decode(&mut self, headers: &HeaderMap) -> Result<(), UnknownCoding> {
+        let named: Vec<&str> =
+            headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?")).collect();
+        self.decoder = Coding::of(&named.join(","))?.map(Decoder::new);
+        Ok(())
     }
 
     /// The next bytes; none at the proper end, after which the connection is free for the next request.
     ///
     /// # Cancel safety
     /// Nothing is lost when the caller stops polling.
-    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         loop {
+            if let Some(decoder) = &mut self.decoder {
+                match decoder.next_piece() {
+                    Ok(None) => {}
+                    Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                    Err(corrupt) => return Poll::Ready(Some(Err(self.broken(corrupt)))),
+                }
+            }
             return match Pin::new(&mut self.incoming).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) if data.is_empty() => continue,
-                    Ok(data) => Poll::Ready(Some(Ok(data))),
+                    Ok(data) => match &mut self.decoder {
+                        Some(decoder) => {
+                            decoder.push(data);
+                            continue;
+                        }
+                        None => Poll::Ready(Some(Ok(data))),
+                    },
                     Err(_trailers) => continue,
                 },
-                Poll::Ready(Some(Err(error))) => {
-                    self.connection = None;
-                    Poll::Ready(Some(Err(error)))
-                }
+                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.broken(error)))),
                 Poll::Ready(None) => {
                     self.release();
-                    Poll::Ready(None)
+                    match self.decoder.take().map_or(Ok(()), |decoder| decoder.ended()) {
+                        Ok(()) => Poll::Ready(None),
+                        Err(corrupt) => Poll::Ready(Some(Err(corrupt.into()))),
+                    }
                 }
                 Poll::Pending => Poll::Pending,
             };
@@ -66,8 +96,14 @@ impl UpstreamBody {
     ///
     /// # Errors
     /// When the connection breaks before the body's end.
-    pub async fn data(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+    pub async fn data(&mut self) -> Option<Result<Bytes, BodyError>> {
         std::future::poll_fn(|cx| self.poll_data(cx)).await
+    }
+
+    /// Nothing more is read; the connection is of no further use.
+    fn broken(&mut self, error: impl Into<BodyError>) -> BodyError {
+        self.connection = None;
+        error.into()
     }
 
     fn release(&mut self) {

@@ -18,9 +18,9 @@ use tokio_util::task::TaskTracker;
 
 use super::body::UpstreamBody;
 use super::dial::{Dial, Io};
-use super::error::{ConnectError, ExchangeError};
+use super::error::{ConnectError, ExchangeError, is_unread};
 use super::line::Line;
-use super::pool::{Connection, Pool, Sender};
+use super::pool::{Connection, Pool, STREAMS_MAX, Sender};
 use crate::config::Upstream;
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
@@ -123,7 +123,7 @@ impl Client {
             return match self.send(kept, line, make()).await {
                 Ok(exchange) => Ok(exchange),
                 // It closed in the very moment it was picked up, or its server does not serve twice.
-                Err(error) if is_dead(&error) => {
+                Err(error) if is_unread(&error) => {
                     let fresh = self.connect(connect_limit).await?;
                     self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
                 }
@@ -159,6 +159,10 @@ impl Client {
             if dialed.http2 {
                 let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())
+                    .initial_stream_window_size(STREAM_WINDOW)
+                    .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX)
+                    .keep_alive_interval(PING_EVERY)
+                    .keep_alive_timeout(PING_WAIT)
                     .handshake(dialed.io)
                     .await
                     .map_err(ConnectError::Http)?;
@@ -166,8 +170,11 @@ impl Client {
                     drop(connection.await);
                     drop(gone);
                 });
-                self.pool.put(Connection { sender: Sender::Http2(sender.clone()), closed: closed.clone() });
-                return Ok(Connection { sender: Sender::Http2(sender), closed });
+                let connection = Connection::new(Sender::Http2(sender), closed);
+                if let Some(shared) = connection.shared() {
+                    self.pool.put(shared);
+                }
+                return Ok(connection);
             }
             let (sender, connection) =
                 http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
@@ -177,7 +184,7 @@ impl Client {
                 }
                 drop(gone);
             });
-            Ok(Connection { sender: Sender::Http1(sender), closed })
+            Ok(Connection::new(Sender::Http1(sender), closed))
         };
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         tokio::time::timeout(limit, opening).await.map_err(|_| ConnectError::TimedOut { limit_ms })?
@@ -214,6 +221,14 @@ impl Sender {
     }
 }
 
+/// What may be on its way on one HTTP/2 stream. A connection takes as much for each of its streams, so that a
+/// client that reads slowly holds up no other.
+const STREAM_WINDOW: u32 = 128 << 10;
+/// A connection on which streams wait and nobody answers a ping is dead: its streams fail, and the next call
+/// makes another.
+const PING_EVERY: Duration = Duration::from_secs(10);
+const PING_WAIT: Duration = Duration::from_secs(10);
+
 /// How long an upstream may take to notice that it was hung up on.
 const HANG_UP: Duration = Duration::from_millis(100);
 
@@ -232,10 +247,4 @@ async fn close(mut io: Box<dyn Io>) {
     };
     // However it ends, the connection is dropped now.
     let _ = tokio::time::timeout(HANG_UP, closing).await;
-}
-
-/// The connection was gone before it gave one byte of an answer.
-fn is_dead(error: &hyper::Error) -> bool {
-    use sluice_core::kind::TransportError as T;
-    !error.is_parse() && matches!(super::error::http_class(error), T::Closed | T::Reset)
 }

@@ -18,6 +18,10 @@ use tower_service::Service;
 use super::error::{ConnectError, find};
 use crate::config::{BaseUrl, Upstream};
 
+/// What the system holds of an answer that is not read yet. Left to itself it takes many megabytes for each
+/// client that reads slowly.
+const RECEIVE_BUFFER: usize = 256 << 10;
+
 /// A connection in both directions.
 pub trait Io: hyper::rt::Read + hyper::rt::Write + Unpin + Send {}
 
@@ -87,6 +91,7 @@ impl TcpDial {
     pub fn new(upstream: &Upstream) -> Result<Self, TlsSetupError> {
         let mut http = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
         http.set_nodelay(true);
+        http.set_recv_buffer_size(Some(RECEIVE_BUFFER));
         http.enforce_http(false);
         let roots = if upstream.base.tls { roots(upstream)? } else { rustls::RootCertStore::empty() };
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::io;
 
+use sluice_core::coding::Corrupt;
 use sluice_core::kind::TransportError;
 
 /// No connection was made.
@@ -64,10 +65,34 @@ impl ExchangeError {
     }
 }
 
+/// A body that cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The connection broke.
+    #[error("the connection broke within the body")]
+    Http(#[from] hyper::Error),
+    /// The bytes are not what `content-encoding` says.
+    #[error(transparent)]
+    Coding(#[from] Corrupt),
+}
+
+impl BodyError {
+    /// The class of the failure.
+    pub fn class(&self) -> TransportError {
+        match self {
+            Self::Http(error) => http_class(error),
+            Self::Coding(_) => TransportError::Protocol,
+        }
+    }
+}
+
 /// The class of an error of a connection that was up.
-pub fn http_class(error: &hyper::Error) -> TransportError {
+pub(super) fn http_class(error: &hyper::Error) -> TransportError {
     if let Some(io) = find::<io::Error>(error) {
         return io_class(io);
+    }
+    if find::<h2::Error>(error).is_some_and(h2::Error::is_reset) {
+        return TransportError::Reset;
     }
     if error.is_parse() { TransportError::Protocol } else { TransportError::Closed }
 }
@@ -82,6 +107,16 @@ fn io_class(error: &io::Error) -> TransportError {
         K::InvalidData => TransportError::Protocol,
         _ => TransportError::Unreachable,
     }
+}
+
+/// Whether a request on a connection that had served before was never looked at, because the connection was
+/// gone: closed without one byte of an answer, or, on HTTP/2, refused as one stream too many or too late.
+pub(super) fn is_unread(error: &hyper::Error) -> bool {
+    use TransportError as T;
+    if let Some(h2) = find::<h2::Error>(error) {
+        return h2.is_go_away() || h2.is_io() || h2.reason() == Some(h2::Reason::REFUSED_STREAM);
+    }
+    !error.is_parse() && matches!(http_class(error), T::Closed | T::Reset)
 }
 
 /// The first error of a type in a chain of causes.

@@ -15,12 +15,36 @@ use crate::clock;
 /// Idle connections kept for one upstream; beyond them the oldest is closed.
 const IDLE_MAX: usize = 512;
 
+/// Streams at a time on one HTTP/2 connection; for more another is made.
+pub(super) const STREAMS_MAX: u32 = 100;
+
 /// A connection: its sending half, and a way to know when it is gone.
 pub(super) struct Connection {
     /// The sending half.
     pub sender: Sender,
     /// Cancelled when the connection is closed.
     pub closed: CancellationToken,
+    /// Held by the pool and by every stream of the connection.
+    holders: Arc<()>,
+}
+
+impl Connection {
+    /// A new one.
+    pub fn new(sender: Sender, closed: CancellationToken) -> Self {
+        Self { sender, closed, holders: Arc::default() }
+    }
+
+    /// The same connection for another stream. One that takes one request at a time is not shared.
+    pub fn shared(&self) -> Option<Self> {
+        let Sender::Http2(sender) = &self.sender else { return None };
+        let (closed, holders) = (self.closed.clone(), self.holders.clone());
+        Some(Self { sender: Sender::Http2(sender.clone()), closed, holders })
+    }
+
+    /// Streams that run on it, seen from the pool.
+    fn streams(&self) -> usize {
+        Arc::strong_count(&self.holders) - 1
+    }
 }
 
 /// The sending half of a connection.
@@ -43,6 +67,14 @@ impl Sender {
 struct Idle {
     connection: Connection,
     since: Instant,
+}
+
+impl Idle {
+    /// Gone, or idle for too long. A connection with streams is not idle.
+    fn is_over(&self, now: Instant, idle_for: Duration) -> bool {
+        let unused = self.connection.streams() == 0;
+        self.connection.sender.is_closed() || (unused && now.duration_since(self.since) >= idle_for)
+    }
 }
 
 #[derive(Default)]
@@ -69,20 +101,23 @@ impl Pool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest connection that looks alive. One with many streams stays in the pool.
+    /// The newest connection that looks alive and has a place. One with many streams stays in the pool.
     pub fn take(&self) -> Option<Connection> {
         let now = clock::now();
         let mut kept = self.lock();
-        while let Some(newest) = kept.idle.pop_back() {
-            let Connection { sender, closed } = &newest.connection;
-            if sender.is_closed() || now.duration_since(newest.since) >= self.idle_for {
-                continue;
+        let mut at = kept.idle.len();
+        while let Some(before) = at.checked_sub(1) {
+            at = before;
+            let idle = kept.idle.get_mut(at)?;
+            if idle.is_over(now, self.idle_for) {
+                kept.idle.remove(at);
+            } else if idle.connection.streams() < STREAMS_MAX as usize {
+                idle.since = now;
+                return match idle.connection.shared() {
+                    Some(shared) => Some(shared),
+                    None => kept.idle.remove(at).map(|idle| idle.connection),
+                };
             }
-            if let Sender::Http2(shared) = sender {
-                let again = Connection { sender: Sender::Http2(shared.clone()), closed: closed.clone() };
-                kept.idle.push_back(Idle { connection: again, since: now });
-            }
-            return Some(newest.connection);
         }
         None
     }
@@ -109,9 +144,10 @@ impl Pool {
     fn sweep(&self) -> bool {
         let now = clock::now();
         let mut kept = self.lock();
-        kept.idle.retain(|idle| {
-            !idle.connection.sender.is_closed() && now.duration_since(idle.since) < self.idle_for
-        });
+        for idle in kept.idle.iter_mut().filter(|idle| idle.connection.streams() > 0) {
+            idle.since = now;
+        }
+        kept.idle.retain(|idle| !idle.is_over(now, self.idle_for));
         kept.reaping = !kept.idle.is_empty();
         kept.reaping
     }

@@ -4,6 +4,12 @@
 //! what a whole answer looks like, how an error is spelled.
 
 pub mod chat;
+pub mod embeddings;
 pub mod error;
+pub mod fold;
+pub mod form;
 pub mod presence;
 pub mod request;
+pub mod splice;
+pub mod unfold;
+pub mod wire;

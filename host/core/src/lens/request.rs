@@ -1,17 +1,20 @@
 //! What the gateway reads from a request body, and the one value it replaces in it.
 //!
 //! The body is never parsed and written again: key order, white space, escapes and big numbers reach the
-//! upstream as the client sent them. Only the value of `model` is cut out, by its place in the bytes.
+//! upstream as the client sent them. What is replaced is cut out by its place in the bytes.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::splice::{Edit, UsageWish, place, splice};
+use super::wire::Wire;
 
 /// Deepest nesting of objects and lists that is let through.
 pub const DEPTH_MAX: usize = 128;
@@ -41,6 +44,8 @@ pub enum BodyError {
 /// A request body and what was read from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
+    /// The wire format it came in.
+    pub wire: Wire,
     /// The client's own bytes.
     pub body: Bytes,
     /// Where the value of `model` lies in them.
@@ -49,11 +54,11 @@ pub struct ChatRequest {
     pub model: String,
     /// A stream was asked for.
     pub stream: bool,
-    /// The client asked for usage in the stream.
-    pub include_usage: bool,
-    /// Answers asked for (`n`).
+    /// Usage in the stream: whether the client asked for it, and how the body can.
+    pub usage: UsageWish,
+    /// Answers asked for: `n`, for each prompt.
     pub choices: u32,
-    /// Estimated input tokens: bytes of the messages divided by four, rounded up.
+    /// Estimated input tokens: bytes of the messages, prompt or input divided by four, rounded up.
     pub input_tokens: u32,
     /// `max_completion_tokens`, else `max_tokens`.
     pub max_output_tokens: Option<u32>,
@@ -77,6 +82,8 @@ struct Members<'a> {
     stream_options: Option<&'a RawValue>,
     n: Option<&'a RawValue>,
     messages: Option<&'a RawValue>,
+    prompt: Option<&'a RawValue>,
+    input: Option<&'a RawValue>,
     max_completion_tokens: Option<&'a RawValue>,
     max_tokens: Option<&'a RawValue>,
     tools: Option<&'a RawValue>,
@@ -97,6 +104,8 @@ impl<'a> Members<'a> {
             "stream_options" => &mut self.stream_options,
             "n" => &mut self.n,
             "messages" => &mut self.messages,
+            "prompt" => &mut self.prompt,
+            "input" => &mut self.input,
             "max_completion_tokens" => &mut self.max_completion_tokens,
             "max_tokens" => &mut self.max_tokens,
             "tools" => &mut self.tools,
@@ -153,7 +162,7 @@ impl ChatRequest {
     ///
     /// # Errors
     /// When it is not one JSON object, nested too deeply, has a top-level key twice, or lacks a usable `model`.
-    pub fn read(body: Bytes) -> Result<Self, BodyError> {
+    pub fn read(body: Bytes, wire: Wire) -> Result<Self, BodyError> {
         if deeper_than(&body, DEPTH_MAX) {
             return Err(BodyError::Depth);
         }
@@ -165,51 +174,84 @@ impl ChatRequest {
         let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
         let model: String = serde_json::from_str(model_raw.get())
             .map_err(|_| BodyError::Field { field: "model", expected: "a string" })?;
-        let start = model_raw.get().as_ptr() as usize - body.as_ptr() as usize;
-        let model_at = start..start + model_raw.get().len();
+        let model_at = place(&body, model_raw);
+        let stream = flag(members.stream)? && wire.streams();
+        let (chat, output) = (wire == Wire::Chat, wire != Wire::Embeddings);
+        let messages = members.messages.filter(|_| chat);
+        let n = members.n.and_then(lenient::<u32>).unwrap_or(1).max(1);
         let request = Self {
-            model_at,
-            model,
-            stream: flag(members.stream)?,
-            include_usage: members
-                .stream_options
-                .and_then(lenient::<StreamOptions>)
-                .is_some_and(|o| o.include_usage == Some(true)),
-            choices: members.n.and_then(lenient::<u32>).unwrap_or(1).max(1),
-            input_tokens: members
-                .messages
-                .map_or(0, |m| m.get().len().div_ceil(4))
-                .try_into()
-                .unwrap_or(u32::MAX),
-            max_output_tokens: [members.max_completion_tokens, members.max_tokens]
+            wire,
+            stream,
+            usage: if stream {
+                UsageWish::read(&body, members.stream_options, model_at.end)
+            } else {
+                UsageWish::default()
+            },
+            choices: n
+                .saturating_mul(members.prompt.filter(|_| wire == Wire::Completions).map_or(1, prompts)),
+            input_tokens: match wire {
+                Wire::Chat => messages.map_or(0, estimate),
+                Wire::Completions => members.prompt.map_or(0, tokens),
+                Wire::Embeddings => members.input.map_or(0, tokens),
+            },
+            max_output_tokens: [members.max_completion_tokens.filter(|_| chat), members.max_tokens]
                 .into_iter()
                 .flatten()
+                .filter(|_| output)
                 .find_map(lenient::<u32>),
             tools: [members.tools, members.functions]
                 .into_iter()
                 .flatten()
+                .filter(|_| chat)
                 .any(|t| lenient::<super::presence::Presence>(t).is_some_and(|p| p.says)),
-            images: members.messages.is_some_and(|m| m.get().contains("image") && has_image(m)),
+            images: messages.is_some_and(|m| m.get().contains("image") && has_image(m)),
             json_output: members
                 .response_format
+                .filter(|_| output)
                 .and_then(lenient::<Typed<'_>>)
                 .is_some_and(|f| f.of(&["json_object", "json_schema"])),
-            messages: members.messages.and_then(lenient::<Count>).map_or(0, |c| c.0),
+            messages: messages.and_then(lenient::<Count>).map_or(0, |c| c.0),
             affinity: affinity(&members),
+            model_at,
+            model,
             body: Bytes::new(),
         };
         Ok(Self { body, ..request })
     }
 
-    /// The body for a target: the client's bytes with only the value of `model` replaced.
-    pub fn with_model(&self, model: &str) -> Bytes {
+    /// The body for a target: the client's bytes with the value of `model` replaced, and these edits made.
+    pub fn with_model(&self, model: &str, further: &[Edit]) -> Bytes {
         let name = serde_json::Value::from(model).to_string();
-        let mut out = BytesMut::with_capacity(self.body.len() - self.model_at.len() + name.len());
-        out.extend_from_slice(&self.body[..self.model_at.start]);
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(&self.body[self.model_at.end..]);
-        out.freeze()
+        let mut edits = vec![Edit { at: self.model_at.clone(), with: name.into() }];
+        edits.extend_from_slice(further);
+        splice(&self.body, &edits)
     }
+}
+
+/// A quarter of the bytes.
+fn estimate(raw: &RawValue) -> u32 {
+    u32::try_from(raw.get().len().div_ceil(4)).unwrap_or(u32::MAX)
+}
+
+/// The size of a prompt or input: texts by their length, tokens by their number.
+fn tokens(raw: &RawValue) -> u32 {
+    match lenient::<Prompt>(raw) {
+        Some(Prompt::Tokens(count)) => u32::try_from(count).unwrap_or(u32::MAX),
+        Some(Prompt::TokenLists(lists)) => {
+            u32::try_from(lists.iter().map(|list| list.0 as usize).sum::<usize>()).unwrap_or(u32::MAX)
+        }
+        _ => estimate(raw),
+    }
+}
+
+/// How many prompts there are: a text or a list of tokens is one.
+fn prompts(raw: &RawValue) -> u32 {
+    let many = match lenient::<Prompt>(raw) {
+        Some(Prompt::TokenLists(lists)) => lists.len(),
+        Some(Prompt::Texts(count)) => count,
+        Some(Prompt::Tokens(_)) | None => 1,
+    };
+    u32::try_from(many).unwrap_or(u32::MAX).max(1)
 }
 
 /// Where and what, without a piece of the body.
@@ -257,11 +299,6 @@ fn lenient<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
 }
 
 #[derive(Deserialize)]
-struct StreamOptions {
-    include_usage: Option<bool>,
-}
-
-#[derive(Deserialize)]
 struct Typed<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Option<Cow<'a, str>>,
@@ -279,6 +316,25 @@ impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let all = Vec::<serde::de::IgnoredAny>::deserialize(deserializer)?;
         Ok(Self(u32::try_from(all.len()).unwrap_or(u32::MAX)))
+    }
+}
+
+/// A prompt or input in one of the forms that are lists.
+enum Prompt {
+    Tokens(usize),
+    TokenLists(Vec<Count>),
+    Texts(usize),
+}
+
+impl<'de> Deserialize<'de> for Prompt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let items = Vec::<&RawValue>::deserialize(deserializer)?;
+        let first = items.first().map_or("", |item| item.get());
+        Ok(match first.as_bytes().first() {
+            Some(b'[') => Self::TokenLists(items.into_iter().filter_map(lenient).collect()),
+            Some(b'0'..=b'9') => Self::Tokens(items.len()),
+            _ => Self::Texts(items.len()),
+        })
     }
 }
 

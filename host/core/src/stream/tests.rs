@@ -7,6 +7,7 @@ const RULES: Rules = Rules {
     held_bytes_max: 256 << 10,
     malformed_fails: false,
     choices: 1,
+    hide_usage: false,
 };
 
 fn frame(word: &str) -> String {
@@ -115,6 +116,24 @@ fn usage_is_the_upstreams_own_or_an_estimate() {
     assert_eq!(stream.usage(7), Usage { input: 7, output: 2, estimated: true });
     stream.push(frame("USAGE").into());
     assert_eq!(stream.usage(7), Usage { input: 5, output: 3, estimated: false });
+}
+
+#[test]
+fn usage_that_only_we_asked_for_is_read_and_not_shown() {
+    let hidden = Rules { hide_usage: true, ..RULES };
+    assert_eq!(play(hidden, "ROLE a FIN USAGE DONE"), ("ROLE a FIN DONE".to_owned(), true, Some(End::Well)));
+    let mut stream = ChatStream::new(hidden);
+    for word in ["USAGE", "a"] {
+        stream.push(frame(word).into());
+    }
+    assert_eq!(stream.usage(7), Usage { input: 5, output: 3, estimated: false });
+    assert_eq!(stream.take_output(), frame("a"));
+    // Usage that rides on a chunk of an answer is shown with it.
+    let riding =
+        r#"data: {"choices":[{"index":0,"delta":{}}],"usage":{"prompt_tokens":6,"completion_tokens":2}}"#;
+    stream.push(format!("{riding}\n\n").into());
+    assert_eq!(stream.usage(7), Usage { input: 6, output: 2, estimated: false });
+    assert_eq!(stream.take_output(), format!("{riding}\n\n"));
 }
 
 proptest! {

@@ -4,7 +4,11 @@ use super::*;
 use proptest::prelude::*;
 
 fn read(body: &str) -> Result<ChatRequest, BodyError> {
-    ChatRequest::read(Bytes::copy_from_slice(body.as_bytes()))
+    read_as(Wire::Chat, body)
+}
+
+fn read_as(wire: Wire, body: &str) -> Result<ChatRequest, BodyError> {
+    ChatRequest::read(Bytes::copy_from_slice(body.as_bytes()), wire)
 }
 
 #[test]
@@ -13,7 +17,7 @@ fn only_the_value_of_model_changes() {
  "temperature":1.0, "x_vendor":{"b":1,"model":"inner"},"model" :  "ch\u0061t" ,"stop":"\"model\":\"x\"","messages":[{"role":"user","content":"caf\u00e9 \/ x"}]}"#;
     let request = read(body).unwrap();
     assert_eq!(request.model, "chat");
-    let sent = request.with_model("a/\"1\"");
+    let sent = request.with_model("a/\"1\"", &[]);
     assert_eq!(sent, body.replace(r#""ch\u0061t""#, r#""a/\"1\"""#).as_bytes());
 }
 
@@ -55,13 +59,11 @@ fn what_is_read() {
         "messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:"}}]},{"role":"user","content":"y"}]}"#,
     )
     .unwrap();
-    assert!(
-        request.stream && request.include_usage && request.tools && request.images && request.json_output
-    );
+    assert!(request.stream && request.usage.asked && request.tools && request.images && request.json_output);
     assert_eq!((request.choices, request.max_output_tokens, request.messages), (2, Some(7), 2));
     assert_eq!(request.affinity, Some(fnv1a(b"u")));
     let plain = read(r#"{"model":"m","stream":null,"tools":[],"response_format":{"type":"text"},"messages":[{"content":"an image_url"}]}"#).unwrap();
-    assert!(!plain.stream && !plain.include_usage && !plain.tools && !plain.images && !plain.json_output);
+    assert!(!plain.stream && !plain.usage.asked && !plain.tools && !plain.images && !plain.json_output);
     assert_eq!((plain.choices, plain.max_output_tokens, plain.messages, plain.affinity), (1, None, 1, None));
     assert_eq!(plain.input_tokens, 7);
 }
@@ -75,9 +77,44 @@ fn odd_values_are_left_to_the_upstream() {
     );
 }
 
+#[test]
+fn prompts_and_inputs_are_measured_by_their_form() {
+    let cases = [
+        (r#""abcdefgh""#, 1, 3),
+        (r#"["ab","cd"]"#, 2, 3),
+        ("[1,2,3,4,5]", 1, 5),
+        ("[[1,2],[3,4,5],[6]]", 3, 6),
+        ("[]", 1, 1),
+        ("null", 1, 1),
+        ("{}", 1, 1),
+    ];
+    for (value, choices, tokens) in cases {
+        let completion =
+            read_as(Wire::Completions, &format!(r#"{{"model":"m","prompt":{value},"n":2}}"#)).unwrap();
+        assert_eq!((completion.choices, completion.input_tokens), (choices * 2, tokens), "{value}");
+        let embedding = read_as(Wire::Embeddings, &format!(r#"{{"model":"m","input":{value}}}"#)).unwrap();
+        assert_eq!((embedding.choices, embedding.input_tokens), (1, tokens), "{value}");
+    }
+}
+
+#[test]
+fn what_belongs_to_another_wire_is_not_read() {
+    let body = r#"{"model":"m","stream":true,"prompt":"x","input":"y","max_tokens":5,"max_completion_tokens":7,"tools":[{}],
+        "response_format":{"type":"json_object"},"messages":[{"content":[{"type":"image_url"}]}]}"#;
+    let completion = read_as(Wire::Completions, body).unwrap();
+    assert!(completion.stream && completion.json_output && completion.usage.ask.is_some());
+    assert_eq!((completion.max_output_tokens, completion.messages), (Some(5), 0));
+    assert!(!completion.tools && !completion.images);
+    let embedding = read_as(Wire::Embeddings, body).unwrap();
+    assert!(!embedding.stream && !embedding.json_output && embedding.usage.ask.is_none());
+    assert_eq!((embedding.max_output_tokens, embedding.input_tokens), (None, 1));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = ChatRequest::read(bytes.into());
+        for wire in Wire::ALL {
+            let _ = ChatRequest::read(bytes.clone().into(), wire);
+        }
     }
 }
