@@ -118,7 +118,13 @@ impl Call {
                 self.ledger.skipped(self.target(position));
             }
         }
-        let denied = |p: usize| matches!(blocked[p], Some(Blocked::Aside(_, AsideState::Denied)));
+        // Also where the upstream wants no credential and still refused us: a switch would hide either.
+        let denied = |p: usize| {
+            matches!(
+                blocked[p],
+                Some(Blocked::Aside(_, AsideState::Denied) | Blocked::Cooling(_, FailureKind::AuthDenied))
+            )
+        };
         if plan.first_choice.is_some_and(denied) {
             return Err(Failure::CredentialDenied);
         }

@@ -49,8 +49,7 @@ impl Admin {
         let scrape = snapshot::scrape(&self.shared, &self.registry.status());
         match self.shared.telemetry.metrics().render(&scrape) {
             Ok(text) => {
-                let mut response =
-                    proxy::page(&self.shared, request, StatusCode::OK, text);
+                let mut response = proxy::page(&self.shared, request, StatusCode::OK, text);
                 response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
                 response
             }
