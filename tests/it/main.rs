@@ -4,6 +4,7 @@
 mod config_examples;
 mod config_golden;
 mod config_properties;
+mod decide_complete;
 mod decide_credentials;
 mod plugins_admission;
 mod plugins_faults;

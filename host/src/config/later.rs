@@ -9,8 +9,6 @@ use super::tree::{Node, Value};
 pub(super) struct Later(&'static str, Nothing);
 
 enum Nothing {
-    /// Only leaving it out or empty.
-    Absent,
     /// This word: `off`, `false`, or the default that means none.
     Word(&'static str),
     EmptyList,
@@ -28,17 +26,10 @@ pub(super) const TOP: &[Later] = &[
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
-pub(super) const PROBE: &[Later] = &[Later("mode", Nothing::Word("passive"))];
 pub(super) const ROUTE: &[Later] = &[
     Later("stream_max", Nothing::Word("off")),
     Later("keep_alive", Nothing::Word("off")),
-    Later("commit", Nothing::Word("first_content")),
     Later("plugins", Nothing::EmptyMap),
-];
-pub(super) const TARGET: &[Later] = &[
-    Later("max_in_flight", Nothing::Absent),
-    Later("tasks", Nothing::Absent),
-    Later("fallback_max_tokens", Nothing::Absent),
 ];
 
 impl Map<'_> {
@@ -48,7 +39,6 @@ impl Map<'_> {
             let field = self.get(key);
             if field.node().is_some_and(|node| !nothing.is(node)) {
                 let but = match nothing {
-                    Nothing::Absent => "leave it out".to_owned(),
                     Nothing::Word(word) => format!("leave it out or write {word}"),
                     Nothing::EmptyList => "leave it out or write []".to_owned(),
                     Nothing::EmptyMap => "leave it out or write {}".to_owned(),

@@ -1,8 +1,9 @@
-//! One exchange with one target, up to the moment it can be shown: a stream with its first content, or a
-//! whole answer. Knows no clock; the caller cuts it off, and reads from [`Progress`] how far it had come.
+//! One exchange with one target, up to the moment it can be shown: a stream with its first content or held to
+//! its end, or a whole answer. The caller cuts it off, and reads from [`Progress`] how far it had come; the
+//! one clock in here is that of the gaps in a held stream.
 
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -14,35 +15,44 @@ use sluice_core::stream::{ChatStream, End, Rules};
 
 use super::fault::Fault;
 use super::request::Outgoing;
+use crate::clock;
 use crate::config::Limits;
 use crate::upstream::{Exchange, ExchangeError, UpstreamBody};
 
 /// How far an attempt has come, for whoever cuts it off.
 #[derive(Debug, Default)]
-pub(super) struct Progress(AtomicU16);
+pub(super) struct Progress {
+    reached: AtomicU16,
+    content: AtomicBool,
+}
 
 impl Progress {
     const SENT: u16 = 1;
 
     fn sent(&self) {
-        self.0.store(Self::SENT, Ordering::Relaxed);
+        self.reached.store(Self::SENT, Ordering::Relaxed);
     }
 
     fn head(&self, status: u16) {
-        self.0.store(status, Ordering::Relaxed);
+        self.reached.store(status, Ordering::Relaxed);
     }
 
     /// Status of the upstream, once the head has come.
     pub fn status(&self) -> Option<u16> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|status| *status > Self::SENT)
+        Some(self.reached.load(Ordering::Relaxed)).filter(|status| *status > Self::SENT)
+    }
+
+    /// Content has come, of a stream that is held to its end.
+    pub fn content(&self) -> bool {
+        self.content.load(Ordering::Relaxed)
     }
 
     /// The stage that is running.
     pub fn stage(&self, streaming: bool) -> Stage {
-        match self.0.load(Ordering::Relaxed) {
+        match self.reached.load(Ordering::Relaxed) {
             0 => Stage::Connect,
             Self::SENT => Stage::Head,
-            200..300 if streaming => Stage::FirstEvent,
+            200..300 if streaming && !self.content() => Stage::FirstEvent,
             _ => Stage::Body,
         }
     }
@@ -54,6 +64,8 @@ pub(super) struct Ready {
     pub headers: HeaderMap,
     /// Status of the upstream's answer.
     pub status: u16,
+    /// When the first content came, of a stream.
+    pub first_content: Option<Instant>,
     /// What there is to show.
     pub answer: ReadyAnswer,
 }
@@ -80,17 +92,29 @@ pub(super) enum ReadyAnswer {
     },
 }
 
-/// Makes the exchange. Waits that the upstream asks for are read up to `wait_max`.
+/// The bounds of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// In bytes.
+    pub limits: &'a Limits,
+    /// Of a stream.
+    pub rules: Rules,
+    /// Largest gap between content events of a stream that is held to its end.
+    pub idle: Option<Duration>,
+    /// Longest wait of an upstream that is believed.
+    pub wait_max: Duration,
+}
+
+/// Makes the exchange.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.
 pub(super) async fn run(
     outgoing: &Outgoing<'_>,
-    limits: &Limits,
-    rules: Rules,
-    wait_max: Duration,
+    bounds: Bounds<'_>,
     progress: &Progress,
 ) -> Result<Ready, Fault> {
+    let Bounds { limits, rules, idle, wait_max } = bounds;
     let sent = outgoing.client.exchange(outgoing.connect, outgoing.line, || {
         progress.sent();
         outgoing.request()
@@ -106,10 +130,13 @@ pub(super) async fn run(
             wait_max,
         ));
     }
-    let answer =
-        if outgoing.streaming { first_content(body, rules).await } else { whole(body, limits.answer).await };
+    let answer = if outgoing.streaming {
+        stream(body, rules, idle, progress).await
+    } else {
+        whole(body, limits.answer).await.map(|answer| (answer, None))
+    };
     match answer {
-        Ok(answer) => Ok(Ready { headers: head.headers, status, answer }),
+        Ok((answer, first_content)) => Ok(Ready { headers: head.headers, status, first_content, answer }),
         Err(fault) => Err(Fault { status: Some(status), ..fault }.with_headers(&head.headers, wait_max)),
     }
 }
@@ -136,36 +163,73 @@ async fn error_body(body: &mut UpstreamBody, limit: u64) -> (Bytes, Option<Provi
     (read.freeze(), error)
 }
 
-async fn first_content(mut body: UpstreamBody, rules: Rules) -> Result<ReadyAnswer, Fault> {
+/// Reads a stream until it commits: at its first content, or, held, at its good end.
+async fn stream(
+    mut body: UpstreamBody,
+    rules: Rules,
+    idle: Option<Duration>,
+    progress: &Progress,
+) -> Result<(ReadyAnswer, Option<Instant>), Fault> {
     let mut stream = Box::new(ChatStream::new(rules));
     let mut broken = None;
+    let mut first_content = None;
+    let mut contents = 0;
+    let mut last = clock::now();
     loop {
-        let end = match body.data().await {
-            Some(Ok(data)) => stream.push(data),
-            Some(Err(error)) => {
-                broken = Some(crate::upstream::http_class(&error));
+        let gap = idle.filter(|_| first_content.is_some()).map(|idle| last + idle);
+        let end = match next(&mut body, gap).await {
+            Heard::Data(data) => stream.push(data),
+            Heard::Broken(class) => {
+                broken = Some(class);
                 Some(stream.body_ended(false))
             }
-            None => Some(stream.body_ended(true)),
+            Heard::End => Some(stream.body_ended(true)),
+            // Once every answer has its finish reason, only the end marker is missing.
+            Heard::Nothing if stream.finished() => Some(stream.body_ended(false)),
+            Heard::Nothing => {
+                return Err(Fault { transport: Some(TransportError::Timeout), ..Fault::new(Stage::Body) });
+            }
         };
+        if stream.content_events() > contents {
+            contents = stream.content_events();
+            last = clock::now();
+            first_content.get_or_insert(last);
+            progress.content.store(true, Ordering::Relaxed);
+        }
         if stream.committed() {
-            return Ok(ReadyAnswer::Stream { body, stream, end });
+            return Ok((ReadyAnswer::Stream { body, stream, end }, first_content));
         }
-        match end {
-            None => {}
-            Some(End::Error(error)) => {
-                return Err(Fault { error: Some(*error), ..Fault::new(Stage::FirstEvent) });
-            }
-            Some(End::TooLarge) => {
-                return Err(Fault {
-                    transport: Some(TransportError::Protocol),
-                    ..Fault::new(Stage::FirstEvent)
-                });
-            }
-            Some(End::Well | End::Cut { .. } | End::Empty | End::Malformed) => {
-                return Err(Fault { transport: broken, ..Fault::new(Stage::FirstEvent) });
-            }
-        }
+        let Some(end) = end else { continue };
+        let fault = Fault::new(if contents > 0 { Stage::Body } else { Stage::FirstEvent });
+        return Err(match end {
+            End::Error(error) => Fault { error: Some(*error), ..fault },
+            End::TooLarge => Fault { transport: Some(TransportError::Protocol), ..fault },
+            End::Well | End::Cut { .. } | End::Empty | End::Malformed => Fault { transport: broken, ..fault },
+        });
+    }
+}
+
+/// What comes next of a body.
+enum Heard {
+    Data(Bytes),
+    Broken(TransportError),
+    End,
+    /// Nothing, for too long.
+    Nothing,
+}
+
+async fn next(body: &mut UpstreamBody, until: Option<Instant>) -> Heard {
+    let data = match until {
+        None => body.data().await,
+        Some(until) => match tokio::time::timeout_at(until.into(), body.data()).await {
+            Ok(data) => data,
+            Err(_) => return Heard::Nothing,
+        },
+    };
+    match data {
+        Some(Ok(data)) => Heard::Data(data),
+        Some(Err(error)) => Heard::Broken(crate::upstream::http_class(&error)),
+        None => Heard::End,
     }
 }
 

@@ -11,7 +11,7 @@ use sluice_core::kind::{FailureKind, TransportError};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::verdict::{Action, Verdict};
 
-use super::attempt::{self, Progress, Ready};
+use super::attempt::{self, Bounds, Progress, Ready};
 use super::begin::{Attempt, NotBegun};
 use super::error::{Failure, LastFault};
 use super::fault::Fault;
@@ -20,7 +20,7 @@ use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
 use crate::clock;
-use crate::config::MinBudget;
+use crate::config::{CommitRule, MinBudget};
 use crate::generation::{Route, Target};
 use crate::state::{Lease, Permit};
 
@@ -186,12 +186,15 @@ impl Call {
             streaming: self.chat.stream,
             connect: self.route.config.connect,
         };
-        let rules = generation.stream_rules(&self.route.config, self.chat.choices);
-        let wait_max = generation.config.breaker.cooldown.max;
+        let bounds = Bounds {
+            limits: &generation.config.limits,
+            rules: generation.stream_rules(&self.route.config, self.chat.choices),
+            idle: self.route.config.idle.filter(|_| self.route.config.commit == CommitRule::Complete),
+            wait_max: generation.config.breaker.cooldown.max,
+        };
         let progress = Progress::default();
-        let mut work =
-            std::pin::pin!(attempt::run(&outgoing, &generation.config.limits, rules, wait_max, &progress));
-        let mut fires = attempt.clock.fires();
+        let mut work = std::pin::pin!(attempt::run(&outgoing, bounds, &progress));
+        let mut fires = attempt.clock.fires(attempt.started, false);
         loop {
             tokio::select! {
                 biased;
@@ -200,15 +203,17 @@ impl Call {
             }
             let now = clock::now();
             let by_deadline = now >= self.budget.deadline();
-            if by_deadline || self.could_switch(now, attempt.position) {
+            let limit_over = attempt.clock.target_to_blame(now, progress.content());
+            if by_deadline || (limit_over && self.could_switch(now, attempt.position)) {
                 return Err(Fault {
                     transport: Some(TransportError::Timeout),
                     status: progress.status(),
                     by_deadline,
+                    limit_over,
                     ..Fault::new(progress.stage(self.chat.stream))
                 });
             }
-            fires = attempt.clock.extended();
+            fires = attempt.clock.fires(now, progress.content());
         }
     }
 

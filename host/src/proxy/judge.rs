@@ -54,8 +54,7 @@ pub(super) async fn judge(call: &mut Call, attempt: Attempt, fault: &Fault) -> R
     let now = clock::now();
     let credential = attempt.credential.as_ref().map(Lease::index);
     let verdict = if fault.by_deadline {
-        let breaker =
-            if attempt.clock.target_to_blame(now) { BreakerEffect::Count } else { BreakerEffect::Ignore };
+        let breaker = if fault.limit_over { BreakerEffect::Count } else { BreakerEffect::Ignore };
         Verdict { action: Action::GiveUp, breaker, ..own_limit() }
     } else {
         ask(call, &attempt, fault, now).await?
