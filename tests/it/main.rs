@@ -4,8 +4,12 @@
 mod config_examples;
 mod config_golden;
 mod config_properties;
+mod decide_clocks;
 mod decide_complete;
 mod decide_credentials;
+mod decide_fit;
+mod decide_gates;
+mod decide_probe;
 mod plugins_admission;
 mod plugins_faults;
 mod plugins_support;

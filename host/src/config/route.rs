@@ -319,14 +319,13 @@ fn tasks(field: &Field<'_>) -> Option<Vec<String>> {
     if items.is_empty() {
         field.error("expected at least one task; leave it out for a target that takes all");
     }
-    let mut tasks: Vec<String> = Vec::new();
+    let mut tasks = Vec::new();
     for item in items {
-        let text = item.text("text (in quotes if it looks like a number)").unwrap_or_default();
-        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
-            tasks.push(text.to_owned());
-        } else if item.is_set() {
+        let Some(text) = item.text("text (in quotes if it looks like a number)") else { continue };
+        if !text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
             item.error("a task is what the header x-sluice-task can hold: visible ASCII");
         }
+        tasks.push(text.to_owned());
     }
     Some(tasks)
 }

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::HeaderMap;
 use sluice_core::budget::{self, Budget};
 use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
-use sluice_core::kind::{FailureKind, TransportError};
+use sluice_core::kind::{FailureKind, Role, TransportError};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::verdict::{Action, Verdict};
 
@@ -102,7 +103,8 @@ impl Call {
                 (Err(NotBegun::Saturated(failure)), _) => return Err(self.after_saturation(failure)),
                 (Err(NotBegun::End(failure)), _) => return Err(Leave::End(failure)),
             };
-            let fault = match self.exchange(&attempt).await {
+            let body = self.body_for(position);
+            let fault = match self.exchange(&attempt, body).await {
                 Ok(ready) => return Ok((attempt, ready)),
                 Err(fault) => fault,
             };
@@ -171,9 +173,20 @@ impl Call {
         }
     }
 
+    /// The client's body as this target gets it. In the place of the first choice, or after a timeout, its
+    /// answer may be limited so that it can still come in time.
+    fn body_for(&mut self, position: usize) -> Bytes {
+        let target = &self.route.targets[position];
+        let late = self.choice.role(position) == Role::Fallback || self.ledger.timed_out();
+        let limit = target.config.fallback_max_tokens.filter(|_| late && has_output_limit(self.path));
+        let (body, lowered) = self.chat.with_model(&target.config.target.model, limit);
+        self.ledger.max_tokens_lowered = limit.filter(|_| lowered);
+        body
+    }
+
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
     /// the deadline.
-    async fn exchange(&self, attempt: &Attempt) -> Result<Ready, Fault> {
+    async fn exchange(&self, attempt: &Attempt, body: Bytes) -> Result<Ready, Fault> {
         let target = self.target(attempt.position);
         let generation = self.ledger.generation();
         let outgoing = Outgoing {
@@ -182,7 +195,7 @@ impl Call {
             path: self.path,
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: &self.headers,
-            body: self.chat.with_model(&target.config.target.model),
+            body,
             streaming: self.chat.stream,
             connect: self.route.config.connect,
         };
@@ -325,6 +338,11 @@ impl Call {
             retry_after: None,
         }))
     }
+}
+
+/// Whether requests to this path say how long their answer may be.
+fn has_output_limit(path: &str) -> bool {
+    matches!(path, "/chat/completions" | "/completions")
 }
 
 fn is_larger(target: &Target, than: Option<u32>) -> bool {

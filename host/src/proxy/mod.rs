@@ -9,6 +9,7 @@ mod call;
 mod commit;
 mod error;
 mod fault;
+mod fit;
 mod gather;
 mod judge;
 mod plan;

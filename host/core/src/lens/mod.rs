@@ -5,5 +5,7 @@
 
 pub mod chat;
 pub mod error;
+pub mod estimate;
+pub mod output_limit;
 pub mod presence;
 pub mod request;

@@ -1,17 +1,21 @@
 //! What the gateway reads from a request body, and the one value it replaces in it.
 //!
 //! The body is never parsed and written again: key order, white space, escapes and big numbers reach the
-//! upstream as the client sent them. Only the value of `model` is cut out, by its place in the bytes.
+//! upstream as the client sent them. Only the value of `model` and an output limit that is to be lower are
+//! cut out, by their place in the bytes.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::estimate;
+use super::output_limit::{self, OutputLimit};
 
 /// Deepest nesting of objects and lists that is let through.
 pub const DEPTH_MAX: usize = 128;
@@ -53,8 +57,10 @@ pub struct ChatRequest {
     pub include_usage: bool,
     /// Answers asked for (`n`).
     pub choices: u32,
-    /// Estimated input tokens: bytes of the messages divided by four, rounded up.
+    /// Estimated input tokens, of messages and tools.
     pub input_tokens: u32,
+    /// Where the output limit stands.
+    pub output_limit: OutputLimit,
     /// `max_completion_tokens`, else `max_tokens`.
     pub max_output_tokens: Option<u32>,
     /// Tools or functions are offered.
@@ -165,10 +171,8 @@ impl ChatRequest {
         let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
         let model: String = serde_json::from_str(model_raw.get())
             .map_err(|_| BodyError::Field { field: "model", expected: "a string" })?;
-        let start = model_raw.get().as_ptr() as usize - body.as_ptr() as usize;
-        let model_at = start..start + model_raw.get().len();
         let request = Self {
-            model_at,
+            model_at: place(&body, model_raw),
             model,
             stream: flag(members.stream)?,
             include_usage: members
@@ -176,11 +180,14 @@ impl ChatRequest {
                 .and_then(lenient::<StreamOptions>)
                 .is_some_and(|o| o.include_usage == Some(true)),
             choices: members.n.and_then(lenient::<u32>).unwrap_or(1).max(1),
-            input_tokens: members
-                .messages
-                .map_or(0, |m| m.get().len().div_ceil(4))
+            input_tokens: [members.messages, members.tools, members.functions]
+                .into_iter()
+                .flatten()
+                .map(|raw| estimate::tokens(raw.get()))
+                .sum::<usize>()
                 .try_into()
                 .unwrap_or(u32::MAX),
+            output_limit: output_limit(&body, &members),
             max_output_tokens: [members.max_completion_tokens, members.max_tokens]
                 .into_iter()
                 .flatten()
@@ -201,15 +208,29 @@ impl ChatRequest {
         Ok(Self { body, ..request })
     }
 
-    /// The body for a target: the client's bytes with only the value of `model` replaced.
-    pub fn with_model(&self, model: &str) -> Bytes {
+    /// The body for a target: the client's bytes with only the value of `model` replaced, and, where `limit` is
+    /// lower than what the request asks for, its output limit. True: it was.
+    pub fn with_model(&self, model: &str, limit: Option<u32>) -> (Bytes, bool) {
         let name = serde_json::Value::from(model).to_string();
-        let mut out = BytesMut::with_capacity(self.body.len() - self.model_at.len() + name.len());
-        out.extend_from_slice(&self.body[..self.model_at.start]);
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(&self.body[self.model_at.end..]);
-        out.freeze()
+        let mut pieces = limit.map_or_else(Vec::new, |limit| self.output_limit.lowered(&self.body, limit));
+        let lowered = !pieces.is_empty();
+        pieces.push((self.model_at.clone(), name));
+        (output_limit::replaced(&self.body, pieces), lowered)
     }
+}
+
+/// Where a value lies in the body it was read from.
+fn place(body: &Bytes, raw: &RawValue) -> Range<usize> {
+    let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
+    start..start + raw.get().len()
+}
+
+fn output_limit(body: &Bytes, members: &Members<'_>) -> OutputLimit {
+    let mut limit = OutputLimit::default();
+    for raw in [members.max_completion_tokens, members.max_tokens].into_iter().flatten() {
+        limit.found(place(body, raw), raw.get());
+    }
+    limit
 }
 
 /// Where and what, without a piece of the body.

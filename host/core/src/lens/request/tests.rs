@@ -13,7 +13,8 @@ fn only_the_value_of_model_changes() {
  "temperature":1.0, "x_vendor":{"b":1,"model":"inner"},"model" :  "ch\u0061t" ,"stop":"\"model\":\"x\"","messages":[{"role":"user","content":"caf\u00e9 \/ x"}]}"#;
     let request = read(body).unwrap();
     assert_eq!(request.model, "chat");
-    let sent = request.with_model("a/\"1\"");
+    let (sent, lowered) = request.with_model("a/\"1\"", None);
+    assert!(!lowered);
     assert_eq!(sent, body.replace(r#""ch\u0061t""#, r#""a/\"1\"""#).as_bytes());
 }
 
@@ -63,7 +64,46 @@ fn what_is_read() {
     let plain = read(r#"{"model":"m","stream":null,"tools":[],"response_format":{"type":"text"},"messages":[{"content":"an image_url"}]}"#).unwrap();
     assert!(!plain.stream && !plain.include_usage && !plain.tools && !plain.images && !plain.json_output);
     assert_eq!((plain.choices, plain.max_output_tokens, plain.messages, plain.affinity), (1, None, 1, None));
-    assert_eq!(plain.input_tokens, 7);
+    assert_eq!(plain.input_tokens, 5);
+}
+
+#[test]
+fn an_output_limit_is_lowered_or_added_and_nothing_else_changes() {
+    let cases = [
+        (r#"{ "model":"m" }"#, 100, r#"{"max_tokens":100, "model":"x" }"#, true),
+        (
+            r#"{"model":"m", "max_tokens" : 500 ,"a":1}"#,
+            100,
+            r#"{"model":"x", "max_tokens" : 100 ,"a":1}"#,
+            true,
+        ),
+        (
+            r#"{"max_completion_tokens":101,"model":"m"}"#,
+            100,
+            r#"{"max_completion_tokens":100,"model":"x"}"#,
+            true,
+        ),
+        (r#"{"model":"m","max_tokens":null}"#, 100, r#"{"model":"x","max_tokens":100}"#, true),
+        (r#"{"model":"m","max_tokens":100}"#, 100, r#"{"model":"x","max_tokens":100}"#, false),
+        (r#"{"model":"m","max_tokens":7}"#, 100, r#"{"model":"x","max_tokens":7}"#, false),
+        (r#"{"model":"m","max_tokens":"many"}"#, 100, r#"{"model":"x","max_tokens":"many"}"#, false),
+        (
+            r#"{"max_tokens":900,"model":"m","max_completion_tokens":50}"#,
+            100,
+            r#"{"max_tokens":100,"model":"x","max_completion_tokens":50}"#,
+            true,
+        ),
+        (
+            r#"{"x":{"max_tokens":900},"model":"m","max\u005ftokens":99999999999999999999}"#,
+            100,
+            r#"{"x":{"max_tokens":900},"model":"x","max\u005ftokens":100}"#,
+            true,
+        ),
+    ];
+    for (body, limit, sent, lowered) in cases {
+        let (bytes, did) = read(body).unwrap().with_model("x", Some(limit));
+        assert_eq!((std::str::from_utf8(&bytes).unwrap(), did), (sent, lowered), "{body}");
+    }
 }
 
 #[test]
