@@ -97,23 +97,29 @@ async fn calls_that_queue_for_a_saturated_upstream_leave_room_for_the_others() {
 
 #[tokio::test]
 async fn a_call_that_comes_back_from_a_queue_goes_ahead_of_newcomers() {
-    let gates = json!({"max_in_flight": 1, "queue": 10, "queue_wait": "4s"});
-    let targets = json!([{"target": "A/a1", "max_in_flight": 1}]);
-    let setup = Setup::new().set("/gates", gates).set("/routes/solo/targets", targets);
-    let x = setup.set("/defaults/client_write", "off").start().await;
-    x.a.play(slow(400));
-    let first = tokio::spawn(x.call("solo").set("seed", 1).into_future());
+    let gates = json!({"max_in_flight": 2, "queue": 10, "queue_wait": "4s"});
+    let setup = Setup::new().set("/gates", gates).set("/upstreams/A/max_in_flight", 1);
+    let x = setup.set("/upstreams/A/queue_wait", ms(4000)).start().await;
+    x.a.play(slow(500));
+    x.b.play(slow(900));
+    let call = |route: &str, seed: i64| tokio::spawn(x.call(route).set("seed", seed).into_future());
+    let mut calls = vec![call("solo", 1)];
     x.a.wait_for_attempts(1).await;
-    // The only global permit is out: everybody else is a newcomer, in the order of arrival.
-    let second = tokio::spawn(x.call("solo").set("seed", 2).into_future());
-    queued(&x, "global", 1.0).await;
-    let third = tokio::spawn(x.call("other").set("seed", 3).into_future());
-    queued(&x, "global", 2.0).await;
-    for call in [first, second, third] {
+    // It queues for A and gives its place in the gateway back, which the third then has.
+    calls.push(call("solo", 2));
+    queued(&x, "upstream:A", 1.0).await;
+    calls.push(call("other", 3));
+    x.b.wait_for_attempts(1).await;
+    for (seed, waiting) in [(4, 1.0), (5, 2.0)] {
+        calls.push(call("other", seed));
+        queued(&x, "global", waiting).await;
+    }
+    for call in calls {
         call.await.unwrap().answered();
     }
-    let (second, third) = (x.a.attempt(1).at, x.b.attempt(0).at);
-    assert!(second < third, "first come, first served");
+    let order: Vec<_> = x.b.attempts().iter().map(|a| a.json()["seed"].as_i64().unwrap()).collect();
+    assert_eq!(order, [3, 4, 5]);
+    assert!(x.a.attempt(1).at < x.b.attempt(2).at, "a newcomer went ahead");
     x.end().await;
 }
 

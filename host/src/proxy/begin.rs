@@ -120,14 +120,16 @@ impl Call {
             }
             self.global = None;
             let shared = self.ledger.shared().clone();
+            // In this order: a failure that opens the target also sets free the place that is waited for.
             let entered = tokio::select! {
-                entered = gate.enter(Priority::Newcomer, deadline) => entered,
+                biased;
                 () = target.cell.refusing() => {
                     self.ledger.skipped(target);
                     self.regain(began).await?;
                     return Err(NotBegun::Skipped);
                 }
                 () = shared.draining.cancelled() => return Err(Failure::Draining.into()),
+                entered = gate.enter(Priority::Newcomer, deadline) => entered,
             };
             let refusal = match entered {
                 Ok(permit) => {
@@ -138,6 +140,10 @@ impl Call {
             };
             self.regain(began).await?;
             match refusal {
+                None if target.cell.refuses(clock::now()) => {
+                    self.ledger.skipped(target);
+                    return Err(NotBegun::Skipped);
+                }
                 None => {}
                 Some(GateRefusal::Full) => return Err(NotBegun::Saturated(Failure::QueueFull)),
                 Some(GateRefusal::TimedOut) => return Err(NotBegun::Saturated(Failure::QueueTimeout)),
