@@ -1,7 +1,6 @@
 //! Time: what each target gets of it, whom its end is blamed on, and what a caller may say about it.
 
-use std::future::IntoFuture as _;
-
+use crate::running::start;
 use harness::prelude::*;
 
 #[tokio::test]
@@ -161,12 +160,12 @@ async fn queueing_and_pausing_are_inside_the_budget() {
     let setup = setup.set("/gates/queue_wait", ms(3000)).set("/routes/other/retry", retry);
     let x = setup.start().await;
     x.a.play(SILENT);
-    let first = tokio::spawn(x.call("solo").into_future());
+    let first = start(x.call("solo"));
     x.a.wait_for_attempts(1).await;
     let r = x.call("solo").await;
     r.refused(504, "budget_exhausted").attempts(0);
     x.near(r.took(), ms(1450));
-    first.await.unwrap().refused(504, "budget_exhausted");
+    first.answer().await.refused(504, "budget_exhausted");
     // Pauses of 350 to 700 ms: as many tries as the deadline holds, and no pause that it would cut short.
     x.b.play(STATUS(500));
     let r = x.call("other").await;

@@ -1,7 +1,6 @@
 //! Several keys of one account: which is used, which is set aside, and what a call may do with the others.
 
-use std::future::IntoFuture as _;
-
+use crate::running::start;
 use harness::prelude::*;
 use harness::setup::key_of;
 
@@ -161,9 +160,9 @@ async fn a_rate_limited_key_is_not_replaced_without_retry_budget() {
 async fn calls_at_once_are_spread_over_the_keys() {
     let x = keys(3).start().await;
     x.a.play(Script([vec![SLEEP(400)], Script::from(OK).0].concat()));
-    let calls: Vec<_> = (0..6).map(|_| tokio::spawn(x.call("solo").into_future())).collect();
+    let calls: Vec<_> = (0..6).map(|_| start(x.call("solo"))).collect();
     for call in calls {
-        call.await.unwrap().answered();
+        call.answer().await.answered();
     }
     let mut used = used(&x);
     used.sort();

@@ -14,5 +14,6 @@ mod plugins_admission;
 mod plugins_faults;
 mod plugins_support;
 mod plugins_together;
+mod running;
 mod sdks;
 mod tidy;
