@@ -41,6 +41,8 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, tls: Option<Tl
         let Ok(Some((head, body))) = request else {
             return;
         };
+        // What the gateway closed before it sent this is noticed first, or it would seem to run at once.
+        tokio::task::yield_now().await;
         let attempt = Attempt { n: 0, at: now(), head, body, connection: id, reused, over: None, written: 0 };
         reused = true;
         if !exchange(&mut peer, attempt, &shared).await {
@@ -137,6 +139,7 @@ impl Play<'_> {
             Step::EventStream => self.event_stream().await?,
             Step::Wire(bytes) => self.write(bytes).await?,
             Step::Sleep(pause) => self.peer.pause(self.shared.stretch(*pause)).await?,
+            Step::Hold(latch) => self.peer.hold(latch).await?,
             Step::Silent => self.peer.pause(SILENCE).await?,
             Step::End => return self.end().await,
             Step::Cut => return Ok(Next::Cut),

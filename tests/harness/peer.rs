@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use crate::step::Latch;
 use crate::upstream::How;
 
 /// Most that a peer may send while an answer is played.
@@ -133,6 +134,14 @@ impl Peer {
         tokio::select! {
             how = poll_fn(|cx| self.poll_left(cx)) => Err(how),
             () = tokio::time::sleep(time) => Ok(()),
+        }
+    }
+
+    /// Waits for the test, unless the gateway leaves first.
+    pub(crate) async fn hold(&mut self, latch: &Latch) -> Result<(), How> {
+        tokio::select! {
+            how = poll_fn(|cx| self.poll_left(cx)) => Err(how),
+            () = latch.opened() => Ok(()),
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 /// One step of a scripted peer.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub enum Step {
     Split { step: Box<Step>, size: usize, pause: Duration },
     /// The scripted pause of a peer.
     Sleep(Duration),
+    /// Waits until the test opens the latch.
+    Hold(Latch),
     /// Proper end of body.
     End,
     /// Orderly TCP close without a proper end of body.
@@ -44,6 +47,35 @@ pub enum Step {
     Silent,
     /// The healthy answer in the form the request asked for.
     Healthy,
+}
+
+/// Holds scripts at one place until the test lets them go on, so that no test has to guess how long that
+/// takes.
+#[derive(Debug, Clone)]
+pub struct Latch(watch::Sender<bool>);
+
+impl Latch {
+    /// A closed one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Lets go on whoever waits, or will come to wait.
+    pub fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    pub(crate) async fn opened(&self) {
+        // The sender is ours, so that the wait cannot fail.
+        let _ = self.0.subscribe().wait_for(|open| *open).await;
+    }
+}
+
+impl Default for Latch {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// A list of steps.
@@ -194,6 +226,12 @@ pub fn WIRE(bytes: impl Into<Bytes>) -> Step {
 #[must_use]
 pub fn SLEEP(millis: u64) -> Step {
     Step::Sleep(Duration::from_millis(millis))
+}
+
+/// Nothing more until the test opens the latch.
+#[must_use]
+pub fn HOLD(latch: &Latch) -> Step {
+    Step::Hold(latch.clone())
 }
 
 /// A step in pieces of `size` bytes, `millis` apart.

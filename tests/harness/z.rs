@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::HEALTHY_TEXT;
 use crate::case::Case;
 use crate::metrics::Metrics;
@@ -33,6 +35,16 @@ pub async fn check(case: &Case) {
     gauges_at_zero(case).await;
     ids_in_the_log(case).await;
     no_credential_anywhere(case).await;
+    no_panic(&case.gateway.log());
+}
+
+/// A task that panicked took its request with it, whatever the client made of that. What a plugin wrote is
+/// its own affair.
+pub(crate) fn no_panic(log: &str) {
+    let of_a_plugin =
+        |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| !line["plugin"].is_null());
+    let told = log.lines().find(|line| line.contains("panicked at") && !of_a_plugin(line));
+    assert!(told.is_none(), "Z: something panicked: {told:?}");
 }
 
 pub(crate) async fn nothing_busy(upstream: &Upstream) {

@@ -162,9 +162,9 @@ async fn queueing_and_pausing_are_inside_the_budget() {
     x.a.play(SILENT);
     let first = start(x.call("solo"));
     x.a.wait_for_attempts(1).await;
-    let r = x.call("solo").await;
+    let r = x.call("solo").header("x-sluice-budget-ms", "800").await;
     r.refused(504, "budget_exhausted").attempts(0);
-    x.near(r.took(), ms(1450));
+    x.near(r.took(), ms(750));
     first.answer().await.refused(504, "budget_exhausted");
     // Pauses of 350 to 700 ms: as many tries as the deadline holds, and no pause that it would cut short.
     x.b.play(STATUS(500));

@@ -55,6 +55,12 @@ enum Command {
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Show and check every promise on scripted upstreams, then serve them to try by hand
+    Demo {
+        /// End after the table: 0 when every row came out right, 1 otherwise
+        #[arg(long)]
+        once: bool,
+    },
     /// Run a scripted OpenAI-compatible upstream
     Mock(MockArgs),
 }
@@ -75,6 +81,10 @@ pub fn main() -> ExitCode {
     let done = match args.command {
         Command::Run { config } => runtime.block_on(run::run(&config, &mut err)),
         Command::Check { config } => check::check(&config, &mut out),
+        Command::Demo { once } => {
+            let live = std::io::IsTerminal::is_terminal(&out);
+            runtime.block_on(crate::demo::run(once, live, &mut out))
+        }
         Command::Mock(args) => return runtime.block_on(crate::mock::run(args, &mut out)),
     };
     match done {

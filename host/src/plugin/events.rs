@@ -8,7 +8,8 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-/// Watches a folder and the one it lies in.
+/// Watches a folder, or, while it is not there, the one it would lie in. Not both: the neighbours of a folder
+/// that is there may be busy, a log for one, and its own end is seen by watching it.
 pub struct Events {
     dir: PathBuf,
     bell: Arc<Notify>,
@@ -56,9 +57,8 @@ impl Events {
         })?;
         if there {
             watcher.watch(&self.dir, RecursiveMode::NonRecursive)?;
-        }
-        if let Some(parent) = self.dir.parent().filter(|parent| parent.is_dir()) {
-            // Without it a folder that is replaced is found by the timer.
+        } else if let Some(parent) = self.dir.parent().filter(|parent| parent.is_dir()) {
+            // Without it a folder that appears is found by the timer.
             let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
         }
         Ok(watcher)

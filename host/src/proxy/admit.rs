@@ -39,15 +39,15 @@ pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
 
 /// Reads the body and finds the route. On failure the ledger comes back with what is to be said.
 pub(super) async fn admit(
-    mut ledger: Ledger,
+    mut ledger: Box<Ledger>,
     request: Request<Incoming>,
     path: &'static str,
-) -> Result<Call, (Ledger, Failure)> {
+) -> Result<Box<Call>, (Box<Ledger>, Failure)> {
     match read(&mut ledger, request).await {
         Ok((route, chat, headers, budget)) => {
             let retries = ledger.generation().cells.retry_budget.clone();
             retries.call(ledger.arrival());
-            let mut call = Call {
+            let mut call = Box::new(Call {
                 choice: Choice::new(route.targets.len()),
                 switches_left: route.config.max_switches,
                 failed_credentials: Vec::new(),
@@ -58,7 +58,7 @@ pub(super) async fn admit(
                 headers,
                 budget,
                 ledger,
-            };
+            });
             match enter(&mut call).await {
                 Ok(()) => Ok(call),
                 Err(failure) => Err((call.ledger, failure)),

@@ -28,7 +28,7 @@ use crate::state::{Lease, Permit};
 /// A request whose route is known and whose body was read.
 pub(super) struct Call {
     /// Its books.
-    pub ledger: Ledger,
+    pub ledger: Box<Ledger>,
     /// Its route.
     pub route: Arc<Route>,
     /// Its body and what was read from it.

@@ -22,7 +22,7 @@ use super::settle::{Ending, Ledger};
 use crate::clock;
 
 /// Shows the answer of an attempt.
-pub(super) async fn show(mut call: Call, mut attempt: Attempt, ready: Ready) -> Response<Body> {
+pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready) -> Response<Body> {
     let now = clock::now();
     let route = call.route.clone();
     let target = &route.targets[attempt.position];
@@ -71,8 +71,8 @@ pub(super) async fn show(mut call: Call, mut attempt: Attempt, ready: Ready) -> 
 }
 
 /// Shows why a routed request has no answer.
-pub(super) async fn fail(call: Call, failure: Failure) -> Response<Body> {
-    let Call { ledger, route, global, .. } = call;
+pub(super) async fn fail(call: Box<Call>, failure: Failure) -> Response<Body> {
+    let Call { ledger, route, global, .. } = *call;
     drop(global);
     let secrets: Vec<String> =
         route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
@@ -80,7 +80,7 @@ pub(super) async fn fail(call: Call, failure: Failure) -> Response<Body> {
 }
 
 /// Shows why a request has no answer, whether or not its route is known.
-pub(super) async fn refuse(mut ledger: Ledger, failure: &Failure, secrets: &[String]) -> Response<Body> {
+pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure, secrets: &[String]) -> Response<Body> {
     let status = failure.status().as_u16();
     let ending = Ending { status, outcome: failure.outcome(), error_code: Some(failure.code()) };
     // The client may leave while taggers are asked; the request has ended as it has.

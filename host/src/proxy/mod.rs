@@ -70,7 +70,7 @@ pub async fn call(
     }
 }
 
-async fn drive(mut call: call::Call) -> Response<Body> {
+async fn drive(mut call: Box<call::Call>) -> Response<Body> {
     match call.run().await {
         Ok((attempt, ready)) => commit::show(call, attempt, ready).await,
         Err(failure) => commit::fail(call, failure).await,
@@ -145,8 +145,8 @@ fn json(value: &serde_json::Value) -> Response<Body> {
     response
 }
 
-fn open(shared: &Arc<Shared>, request: &Request<Incoming>) -> Ledger {
+fn open(shared: &Arc<Shared>, request: &Request<Incoming>) -> Box<Ledger> {
     let id = admit::request_id(request.headers());
     let endpoint = admit::endpoint(request.uri().path());
-    Ledger::new(shared.clone(), shared.current.load_full(), endpoint, id)
+    Box::new(Ledger::new(shared.clone(), shared.current.load_full(), endpoint, id))
 }

@@ -43,7 +43,7 @@ enum State {
 }
 
 struct Flowing {
-    call: Call,
+    call: Box<Call>,
     attempt: Attempt,
     body: UpstreamBody,
     stream: Box<ChatStream>,
@@ -57,7 +57,7 @@ struct Flowing {
 impl Relay {
     /// A stream that has just committed.
     pub(super) fn new(
-        call: Call,
+        call: Box<Call>,
         attempt: Attempt,
         body: UpstreamBody,
         stream: Box<ChatStream>,
@@ -228,7 +228,7 @@ pub(super) fn served(call: &mut Call, attempt: Attempt) -> Hold {
 
 /// Judges a stream that broke after commit, settles it, and gives the event it ends with.
 async fn settle_broken(
-    mut call: Call,
+    mut call: Box<Call>,
     attempt: Attempt,
     broken: Break,
     transport: Option<TransportError>,

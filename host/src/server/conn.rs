@@ -1,4 +1,7 @@
 //! Connections: accepted within a bound, served by HTTP/1.1 or HTTP/2, and closed in order.
+//!
+//! A connection on which nothing is asked for a while is closed. HTTP/1.1 sees to that itself; before the first
+//! request, and on HTTP/2, it is seen to here.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -17,13 +20,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::calls::Calls;
 use super::io::{Bounded, WriteLimit};
+use super::unread::{Served, Watch};
 use crate::proxy::Body;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32 << 10;
 /// A request head must be there within this.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
+/// A connection that was asked to end and carries no call may take this long to do so.
+const GOODBYE_WAIT: Duration = Duration::from_secs(5);
 /// Streams of one HTTP/2 connection.
 const HTTP2_STREAMS_MAX: u32 = 256;
 /// Between failing attempts to accept, when the process is out of descriptors.
@@ -102,12 +109,21 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let writes = WriteLimit::default();
-    let answer = service_fn(|request| {
+    let (writes, calls) = (WriteLimit::default(), Calls::default());
+    let answer = service_fn(|request: Request<Incoming>| {
+        let call = calls.begin(request.version());
+        let http2 = request.version() >= http::Version::HTTP_2;
         let answer = service.clone().serve(request, writes.clone());
-        async move { Ok::<_, Infallible>(answer.await) }
+        let (writes, tracker) = (writes.clone(), tracker.clone());
+        async move {
+            let answer = answer.await.map(|body| call.holds(body));
+            Ok::<_, Infallible>(answer.map(|body| match writes.get() {
+                Some(limit) if http2 => Served::Watched(Watch::over(body, limit, &tracker)),
+                _ => Served::Plain(body),
+            }))
+        }
     });
-    let mut builder = auto::Builder::new(Tracked(tracker));
+    let mut builder = auto::Builder::new(Tracked(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
     let io = Bounded::new(io, writes.clone());
@@ -116,6 +132,14 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = calls.quiet(HEAD_WAIT) => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                () = calls.quiet(GOODBYE_WAIT) => {}
+            }
+            return;
+        }
     }
     let _ = connection.await;
 }
@@ -133,3 +157,6 @@ where
         self.0.spawn(future);
     }
 }
+
+#[cfg(test)]
+mod tests;

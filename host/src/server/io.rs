@@ -25,7 +25,7 @@ impl WriteLimit {
         self.0.store(ms, Ordering::Relaxed);
     }
 
-    fn get(&self) -> Option<Duration> {
+    pub(super) fn get(&self) -> Option<Duration> {
         Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 }

@@ -2,11 +2,13 @@
 //! themselves. Nothing of a call's life is decided here.
 
 mod admin;
+mod calls;
 mod conn;
 mod io;
 mod main_routes;
 pub mod pages;
 mod snapshot;
+mod unread;
 
 pub use admin::Admin;
 pub use conn::{Listener, Serve, serve_connection};

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::client::Ledger;
 use crate::metrics::Metrics;
 use crate::prelude::*;
-use crate::z::{busy_gauges, leaks, nothing_busy, untraceable};
+use crate::z::{busy_gauges, leaks, no_panic, nothing_busy, untraceable};
 
 #[tokio::test]
 #[should_panic(expected = "A is still busy with attempts [1]")]
@@ -69,4 +69,11 @@ async fn every_response_of_a_case_is_in_its_ledger_once() {
     left.reset();
     let ends: Vec<_> = ledger.lock().unwrap().iter().map(|response| response.end).collect();
     assert_eq!(ends, [End::Complete, End::Complete, End::Open]);
+}
+
+#[test]
+#[should_panic(expected = "something panicked")]
+fn a_panic_is_noticed() {
+    no_panic("{\"event\":\"listening\"}\n{\"plugin\":\"p\",\"message\":\"panicked at src/lib.rs\"}");
+    no_panic("thread 'tokio-runtime-worker' panicked at host/src/x.rs:1:2:\noops");
 }

@@ -70,6 +70,8 @@ struct State {
     dropped: u64,
     /// Of `dropped`: not yet told in a line.
     untold: u64,
+    /// The thread waits for a line, and whoever queues one has to wake it.
+    waiting: bool,
     closed: bool,
     ended: bool,
 }
@@ -108,8 +110,8 @@ impl LineWriter {
         }
         state.queued_bytes += line.len();
         state.queue.push_back(line);
-        // The thread looks at the queue before it sleeps, so only the first line has to wake it.
-        if state.queue.len() == 1 {
+        // The thread looks at the queue before it waits, so only the first line after that has to wake it.
+        if std::mem::take(&mut state.waiting) {
             shared.work.notify_one();
         }
         true
@@ -154,6 +156,9 @@ impl Drop for Pump<'_> {
 impl Pump<'_> {
     /// Bytes gathered for one write.
     const CHUNK: usize = 64 << 10;
+    /// Rest between two batches. A line on its own is written at once; under load a batch costs one wake-up
+    /// and one write, in place of one of each for every line.
+    const REST: Duration = Duration::from_millis(5);
 
     fn run(&mut self) {
         while let Some((batch, untold)) = self.next() {
@@ -176,13 +181,18 @@ impl Pump<'_> {
             state.dropped += lost;
             // What was to be told stands in the first chunk; when that was lost, it is still to be told.
             state.untold += lost + telling;
+            let rested = self.shared.work.wait_timeout_while(state, Self::REST, |s| !s.closed);
+            drop(rested.unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     /// All that is queued, and the number of lines that were dropped since the last time; none: the end.
     fn next(&self) -> Option<(VecDeque<Vec<u8>>, u64)> {
         let state = self.shared.lock();
-        let idle = |s: &mut State| s.queue.is_empty() && !s.closed;
+        let idle = |s: &mut State| {
+            s.waiting = s.queue.is_empty() && !s.closed;
+            s.waiting
+        };
         let mut state = self.shared.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         if state.queue.is_empty() {
             return None;

@@ -14,7 +14,13 @@ use crate::telemetry::log::line::rfc3339;
 pub(super) fn line(record: &Record) -> Vec<u8> {
     let line = RecordLine { event: "request", fields: Fields::of(record) };
     // The only maps have text keys, so it always serialises.
-    serde_json::to_vec(&line).unwrap_or_default()
+    // An ordinary record is between one and two kilobytes.
+    let mut bytes = Vec::with_capacity(2048);
+    match serde_json::to_writer(&mut bytes, &line) {
+        Ok(()) => bytes,
+        // Maps have text keys only, so this does not happen; half a line would be worse than none.
+        Err(_) => Vec::new(),
+    }
 }
 
 impl Serialize for Record {

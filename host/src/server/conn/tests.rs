@@ -1,0 +1,76 @@
+//! Connections in virtual time, over pipes.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+
+/// Answers everything after a while.
+struct After(Duration);
+
+impl Serve for After {
+    fn serve(
+        self: Arc<Self>,
+        _: Request<Incoming>,
+        _: WriteLimit,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        Box::pin(async move {
+            tokio::time::sleep(self.0).await;
+            Response::new(Body::full("done".into()))
+        })
+    }
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// GET / over http, a whole request.
+const GET: &[u8] = &[0, 0, 3, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84];
+
+/// A connection with these bytes sent, and the task that serves it.
+async fn open(bytes: &[u8], answers_after: Duration) -> (DuplexStream, tokio::task::JoinSet<()>) {
+    let (mut client, server) = tokio::io::duplex(64 << 10);
+    let mut task = tokio::task::JoinSet::new();
+    let (service, tracker) = (Arc::new(After(answers_after)), TaskTracker::new());
+    task.spawn(serve_connection(TokioIo::new(server), service, tracker, CancellationToken::new()));
+    client.write_all(bytes).await.unwrap();
+    (client, task)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_nothing_is_closed_however_far_it_came() {
+    let begun = [PREFACE, SETTINGS].concat();
+    // A head that has begun and does not end.
+    let half_a_head = [&begun[..], &[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82]].concat();
+    let table: [(&str, &[u8]); 8] = [
+        ("nothing", b""),
+        ("one byte of a preface", b"P"),
+        ("half a preface", &PREFACE[..12]),
+        ("a preface", PREFACE),
+        ("settings", &begun),
+        ("half a head of HTTP/2", &half_a_head),
+        ("half a head of HTTP/1.1", b"GET / HTTP/1.1\r\nhost:"),
+        ("an answered request", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"),
+    ];
+    for (name, bytes) in table {
+        let (client, mut task) = open(bytes, Duration::ZERO).await;
+        let ended = tokio::time::timeout(HEAD_WAIT + 2 * GOODBYE_WAIT, task.join_next()).await;
+        assert!(ended.is_ok(), "{name}: held for good");
+        drop(client);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_its_time_is_no_quiet_connection() {
+    let begun = [PREFACE, SETTINGS, GET].concat();
+    for bytes in [&begun[..], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let (mut client, mut task) = open(bytes, 4 * HEAD_WAIT).await;
+        let mut got = Vec::new();
+        let read = async {
+            while !got.windows(4).any(|w| w == b"done") {
+                assert!(client.read_buf(&mut got).await.unwrap() > 0, "closed before the answer: {got:?}");
+            }
+        };
+        tokio::time::timeout(5 * HEAD_WAIT, read).await.unwrap();
+        let ended = tokio::time::timeout(HEAD_WAIT + 2 * GOODBYE_WAIT, task.join_next()).await;
+        assert!(ended.is_ok(), "held for good after its answer");
+    }
+}
