@@ -28,7 +28,7 @@ fn before_commit(kind: FailureKind, failure: &FailureFacts, cool: &CoolDowns) ->
             Some(hint) => (Action::RetrySame(Some(hint)), Ignore, hint.min(cool.max)),
             // Only a credential is set aside: a target on its own is judged by its breaker.
             None => (
-                Action::Switch,
+                with_another(another, Action::Switch),
                 Count,
                 if another { cool.rate_limit } else { 0 },
             ),

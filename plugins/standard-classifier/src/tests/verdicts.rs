@@ -189,7 +189,7 @@ fn each_kind_has_its_consequences() {
         (
             "rate limit",
             testing::failure(429),
-            (Action::Switch, Count, Some(5_000)),
+            (Action::RetrySame(Some(0)), Count, Some(5_000)),
         ),
         (
             "upstream",
