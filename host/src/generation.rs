@@ -92,6 +92,7 @@ impl Generation {
             event_max: size(limits.event),
             held_events_max: limits.held_events as usize,
             held_bytes_max: size(limits.held_bytes),
+            complete_max: (route.commit == config::CommitRule::Complete).then(|| size(limits.answer)),
             malformed_fails: route.on_malformed == config::OnMalformed::Fail,
             choices: call.choices,
             hide_usage: self.config.account_usage && !call.usage.asked,

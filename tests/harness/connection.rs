@@ -57,8 +57,8 @@ async fn exchange(peer: &mut Peer, attempt: Attempt, shared: &Shared) -> bool {
     let model = attempt.model();
     let probe = attempt.method() == "GET";
     let (n, script) = if probe {
-        shared.probe(attempt);
-        (None, JSON(200, &json!({"object": "list", "data": []})))
+        let scripted = shared.probe(attempt);
+        (None, scripted.unwrap_or_else(|| JSON(200, &json!({"object": "list", "data": []}))))
     } else {
         let (n, script) = shared.begin(attempt);
         (Some(n), script)

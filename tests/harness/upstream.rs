@@ -38,6 +38,7 @@ struct State {
     decide: Option<Decide>,
     attempts: Vec<Attempt>,
     probes: Vec<Attempt>,
+    on_probe: Option<Script>,
     active: usize,
     peak: usize,
     connections: u64,
@@ -85,9 +86,15 @@ impl Shared {
         (n, script)
     }
 
-    pub(crate) fn probe(&self, probe: Attempt) {
-        self.lock().probes.push(probe);
+    /// Logs a GET and says what it is answered, if not as usual.
+    pub(crate) fn probe(&self, probe: Attempt) -> Option<Script> {
+        let script = {
+            let mut state = self.lock();
+            state.probes.push(probe);
+            state.on_probe.clone()
+        };
         self.tell();
+        script
     }
 
     pub(crate) fn wrote(&self, n: usize, bytes: usize) {
@@ -180,6 +187,11 @@ impl Upstream {
         self.shared.lock().by_model.insert(model.to_owned(), script.into());
     }
 
+    /// Plays this for health probes.
+    pub fn play_probes(&self, script: impl Into<Script>) {
+        self.shared.lock().on_probe = Some(script.into());
+    }
+
     /// Looks at each attempt first; none leaves it to the other scripts.
     pub fn decide(&self, decide: impl Fn(&Attempt) -> Option<Script> + Send + 'static) {
         self.shared.lock().decide = Some(Box::new(decide));
@@ -192,6 +204,7 @@ impl Upstream {
         state.queue.clear();
         state.by_model.clear();
         state.decide = None;
+        state.on_probe = None;
         state.idle_close = None;
     }
 

@@ -58,9 +58,14 @@ impl Budget {
         !left.is_zero() && left >= needed
     }
 
-    /// The clock of an attempt that begins now and has `own` for itself.
-    pub fn attempt(&self, now: Instant, own: Duration) -> AttemptClock {
-        AttemptClock { own_end: after(now, own), deadline: self.deadline() }
+    /// The clock of an attempt that begins now and has `own` for itself; where what it says is held back to
+    /// its end, also `first_content` until something comes.
+    pub fn attempt(&self, now: Instant, own: Duration, first_content: Option<Duration>) -> AttemptClock {
+        AttemptClock {
+            own_end: after(now, own),
+            first_content_end: first_content.map(|limit| after(now, limit)),
+            deadline: self.deadline(),
+        }
     }
 }
 
@@ -68,24 +73,27 @@ impl Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptClock {
     own_end: Instant,
+    /// A second limit of its own, for as long as no content has come.
+    first_content_end: Option<Instant>,
     deadline: Instant,
 }
 
 impl AttemptClock {
-    /// When the own limit or the deadline ends the attempt, whichever comes first.
-    pub fn fires(&self) -> Instant {
-        self.own_end.min(self.deadline)
+    /// The next moment after `now` at which a limit or the deadline ends the attempt. A limit that is over has
+    /// fired already: what could not be replaced then is let run on.
+    pub fn fires(&self, now: Instant, content: bool) -> Instant {
+        let ahead = self.own(content).into_iter().flatten().filter(|at| *at > now);
+        ahead.min().map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// The end of an attempt that is let run on because nothing could replace it.
-    pub const fn extended(&self) -> Instant {
-        self.deadline
+    /// The attempt had a full limit of its own by `now`: it may be replaced, and its target is to blame.
+    /// Otherwise nobody is, the request had too little time.
+    pub fn target_to_blame(&self, now: Instant, content: bool) -> bool {
+        self.own(content).into_iter().flatten().any(|at| now >= at)
     }
 
-    /// The attempt had its own full limit by `now`: its target is to blame. Otherwise nobody is, the
-    /// request had too little time.
-    pub fn target_to_blame(&self, now: Instant) -> bool {
-        now >= self.own_end
+    fn own(&self, content: bool) -> [Option<Instant>; 2] {
+        [Some(self.own_end), self.first_content_end.filter(|_| !content)]
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Rules {
     pub held_events_max: usize,
     /// Bytes held before commit.
     pub held_bytes_max: usize,
+    /// Some: the stream is held until it has ended well, at most so many bytes of it, and the two bounds
+    /// above say nothing. None: it is shown from its first meaning on.
+    pub complete_max: Option<usize>,
     /// A malformed event after commit ends the stream; else it is dropped and counted.
     pub malformed_fails: bool,
     /// Answers asked for: the stream is finished when each has its finish reason.
@@ -58,7 +61,7 @@ pub enum End {
     Empty,
     /// An event could not be read, and the route wants that to end the stream.
     Malformed,
-    /// An event was larger than the limit.
+    /// An event was larger than the limit, or a held stream was.
     TooLarge,
 }
 
@@ -99,7 +102,7 @@ impl ChatStream {
     }
 
     /// Something with meaning has come, or more was held than may be: the attempt cannot be replaced once
-    /// the output has been shown.
+    /// the output has been shown. A stream that is held to its end commits with its good end, and only then.
     pub const fn committed(&self) -> bool {
         self.committed
     }
@@ -181,6 +184,7 @@ impl ChatStream {
 
     /// A finish reason without `[DONE]` gets one.
     fn well(&mut self) -> End {
+        self.committed = true;
         sse::write_event(b"[DONE]", &mut self.out);
         End::Well
     }
@@ -203,10 +207,7 @@ impl ChatStream {
                 self.usage = usage;
                 None
             }
-            Meaning::Chunk(chunk) => {
-                self.chunk(&chunk, event);
-                None
-            }
+            Meaning::Chunk(chunk) => self.chunk(&chunk, event),
         }
     }
 
@@ -218,7 +219,7 @@ impl ChatStream {
         }
     }
 
-    fn chunk(&mut self, chunk: &Chunk, event: &Event) {
+    fn chunk(&mut self, chunk: &Chunk, event: &Event) -> Option<End> {
         self.seen |= chunk.seen;
         self.finished |= chunk.finished;
         self.text += chunk.text;
@@ -234,20 +235,20 @@ impl ChatStream {
         }
         if self.phase == Phase::Holding {
             self.held += 1;
-            if chunk.commits() {
+            let complete = self.rules.complete_max.is_some();
+            let too_much = !complete
+                && (self.held as usize > self.rules.held_events_max
+                    || self.out.len() > self.rules.held_bytes_max);
+            if chunk.commits() || too_much {
                 self.phase = Phase::Flowing;
-                self.committed = true;
-            } else if self.held as usize > self.rules.held_events_max
-                || self.out.len() > self.rules.held_bytes_max
-            {
-                self.committed = true;
-                self.phase = Phase::Flowing;
+                self.committed = !complete;
             }
         }
         let answers = self.rules.choices.max(self.seen.count_ones());
         if self.phase == Phase::Flowing && self.finished.count_ones() >= answers {
             self.phase = Phase::Finished;
         }
+        self.rules.complete_max.is_some_and(|max| self.out.len() > max).then_some(End::TooLarge)
     }
 }
 

@@ -9,8 +9,6 @@ use super::tree::{Node, Value};
 pub(super) struct Later(&'static str, Nothing);
 
 enum Nothing {
-    /// Only leaving it out or empty.
-    Absent,
     /// This word: `off`, `false`, or the default that means none.
     Word(&'static str),
     EmptyList,
@@ -27,14 +25,7 @@ pub(super) const TOP: &[Later] = &[
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
-pub(super) const PROBE: &[Later] = &[Later("mode", Nothing::Word("passive"))];
-pub(super) const ROUTE: &[Later] =
-    &[Later("commit", Nothing::Word("first_content")), Later("plugins", Nothing::EmptyMap)];
-pub(super) const TARGET: &[Later] = &[
-    Later("max_in_flight", Nothing::Absent),
-    Later("tasks", Nothing::Absent),
-    Later("fallback_max_tokens", Nothing::Absent),
-];
+pub(super) const ROUTE: &[Later] = &[Later("plugins", Nothing::EmptyMap)];
 
 impl Map<'_> {
     /// Knows the keys of `table`, and notes each one that asks for something.
@@ -43,7 +34,6 @@ impl Map<'_> {
             let field = self.get(key);
             if field.node().is_some_and(|node| !nothing.is(node)) {
                 let but = match nothing {
-                    Nothing::Absent => "leave it out".to_owned(),
                     Nothing::Word(word) => format!("leave it out or write {word}"),
                     Nothing::EmptyList => "leave it out or write []".to_owned(),
                     Nothing::EmptyMap => "leave it out or write {}".to_owned(),

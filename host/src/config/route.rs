@@ -26,6 +26,7 @@ pub(super) struct Settings {
     stream_max: Option<Option<Duration>>,
     keep_alive: Option<Option<Duration>>,
     client_write: Option<Option<Duration>>,
+    commit: Option<CommitRule>,
     max_switches: Option<u32>,
     retry: RetrySettings,
     on_malformed: Option<OnMalformed>,
@@ -55,6 +56,9 @@ impl Settings {
             stream_max: m.get("stream_max").duration_or_off(),
             keep_alive: m.get("keep_alive").duration_or_off(),
             client_write: m.get("client_write").duration_or_off(),
+            commit: m
+                .get("commit")
+                .choice(&[("first_content", CommitRule::FirstContent), ("complete", CommitRule::Complete)]),
             max_switches: m.get("max_switches").count(0..=8),
             retry: m.get("retry").map(|m| RetrySettings {
                 upstream: m.get("upstream").count(0..=3),
@@ -82,6 +86,7 @@ impl Settings {
             stream_max: self.stream_max.or(other.stream_max),
             keep_alive: self.keep_alive.or(other.keep_alive),
             client_write: self.client_write.or(other.client_write),
+            commit: self.commit.or(other.commit),
             max_switches: self.max_switches.or(other.max_switches),
             retry: RetrySettings {
                 upstream: self.retry.upstream.or(other.retry.upstream),
@@ -133,6 +138,8 @@ impl Field<'_> {
 struct Registry {
     targets: Vec<Arc<Target>>,
     index: HashMap<Arc<str>, usize>,
+    /// A target has one gate, whichever route it is called for.
+    limits: HashMap<usize, u32>,
 }
 
 impl Registry {
@@ -153,6 +160,33 @@ impl Registry {
         self.targets.push(Arc::clone(&target));
         self.index.insert(key, index);
         Some((index, target))
+    }
+
+    fn limit(&mut self, index: usize, limit: u32, m: Option<&Map<'_>>) {
+        let first = *self.limits.entry(index).or_insert(limit);
+        if let Some(m) = m.filter(|_| first != limit) {
+            let text = format!("this target has {first} already, and only one gate for all routes");
+            m.get("max_in_flight").error(text);
+        }
+    }
+
+    /// Gives the targets their gates, in the list and in the routes.
+    fn finish(mut self, routes: BTreeMap<Arc<str>, Route>) -> Routes {
+        for (index, limit) in &self.limits {
+            if let Some(target) = self.targets.get_mut(*index) {
+                *target = Arc::new(Target { max_in_flight: Some(*limit), ..target.as_ref().clone() });
+            }
+        }
+        let targets = self.targets;
+        let gated = |(name, mut route): (Arc<str>, Route)| {
+            for target in &mut route.targets {
+                if let Some(gated) = targets.get(target.index) {
+                    target.target = Arc::clone(gated);
+                }
+            }
+            (name, Arc::new(route))
+        };
+        Routes { routes: routes.into_iter().map(gated).collect(), targets }
     }
 }
 
@@ -178,9 +212,9 @@ pub(super) fn read_all(
         }
         let name: Arc<str> = name.into();
         let route = entry.map(|m| read(m, Arc::clone(&name), defaults, accounts, &mut registry));
-        routes.insert(name, Arc::new(route));
+        routes.insert(name, route);
     }
-    Routes { routes, targets: registry.targets }
+    registry.finish(routes)
 }
 
 fn read(
@@ -204,7 +238,7 @@ fn read(
         stream_max: settings.stream_max.unwrap_or(None),
         client_write: settings.client_write.unwrap_or(Some(Duration::from_secs(30))),
         keep_alive: settings.keep_alive.unwrap_or(None),
-        commit: CommitRule::FirstContent,
+        commit: settings.commit.unwrap_or(CommitRule::FirstContent),
         max_switches: settings.max_switches.unwrap_or(1),
         retry: settings.retry.checked(),
         on_malformed: settings.on_malformed.unwrap_or(OnMalformed::Drop),
@@ -233,6 +267,9 @@ fn targets(
                 reference.error("this route names the target already");
             }
             let (index, target) = registry.of(account, name, model)?;
+            if let Some(limit) = own.max_in_flight {
+                registry.limit(index, limit, m);
+            }
             let attempt = own.attempt.or(settings.attempt).unwrap_or(Duration::from_secs(60));
             let first_content =
                 own.first_content.or(settings.first_content).unwrap_or(Duration::from_secs(30));
@@ -242,8 +279,8 @@ fn targets(
                 attempt,
                 first_content: first_content.min(attempt),
                 min_budget: settings.min_budget(own.min_budget),
-                tasks: None,
-                fallback_max_tokens: None,
+                tasks: own.tasks,
+                fallback_max_tokens: own.fallback_max_tokens,
                 weight: own.weight.unwrap_or(1.0),
             })
         };
@@ -262,19 +299,41 @@ struct Own {
     attempt: Option<Duration>,
     first_content: Option<Duration>,
     min_budget: Option<Option<Duration>>,
+    max_in_flight: Option<u32>,
+    tasks: Option<Vec<String>>,
+    fallback_max_tokens: Option<u32>,
     weight: Option<f64>,
 }
 
 impl Own {
     fn read(m: &Map<'_>) -> Self {
-        m.later(later::TARGET);
         Self {
             attempt: m.get("attempt").duration(SOME),
             first_content: m.get("first_content").duration(SOME),
             min_budget: m.get("min_budget").min_budget(),
+            max_in_flight: m.get("max_in_flight").count(1..=1_000_000),
+            tasks: tasks(&m.get("tasks")),
+            fallback_max_tokens: m.get("fallback_max_tokens").count(1..=1_000_000_000),
             weight: m.get("weight").decimal(0.0..=1_000_000.0),
         }
     }
+}
+
+/// Words of `x-sluice-task`. A list without any would be a target that nobody can use.
+fn tasks(field: &Field<'_>) -> Option<Vec<String>> {
+    let items = field.list()?;
+    if items.is_empty() {
+        field.error("expected at least one task; leave it out for a target that takes all");
+    }
+    let mut tasks = Vec::new();
+    for item in items {
+        let Some(text) = item.text("text (in quotes if it looks like a number)") else { continue };
+        if !text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+            item.error("a task is what the header x-sluice-task can hold: visible ASCII");
+        }
+        tasks.push(text.to_owned());
+    }
+    Some(tasks)
 }
 
 /// The upstream and model that `upstream/model` names, split at the first `/`.

@@ -78,15 +78,16 @@ fn read(m: &Map<'_>, name: &Arc<str>, gates: Gate) -> Account {
 }
 
 fn probe(m: &Map<'_>) -> Probe {
-    m.later(later::PROBE);
-    // Checked although nothing is done with it yet: the mode is all that is missing.
+    let active = m.get("mode").choice(&[("passive", false), ("active", true)]).unwrap_or(false);
+    // Checked in either mode: a mistake should not wait for the day the mode is changed.
     let path = m.get("path");
-    if path.text("a path that starts with \"/\"").is_some_and(|text| !text.starts_with('/')) {
-        path.error("expected a path that starts with \"/\"");
+    let text = path.text("a path that starts with \"/\"").unwrap_or("/models");
+    if !text.starts_with('/') || !text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        path.error("expected a path that starts with \"/\", in visible ASCII");
     }
-    m.get("interval").duration(SOME);
-    m.get("timeout").duration(SOME);
-    Probe::Passive
+    let interval = m.get("interval").duration(SOME).unwrap_or(Duration::from_secs(10));
+    let timeout = m.get("timeout").duration(SOME).unwrap_or(Duration::from_secs(2));
+    if active { Probe::Active { path: text.to_owned(), interval, timeout } } else { Probe::Passive }
 }
 
 fn models(

@@ -3,6 +3,7 @@
 //! Decides what outlives what: state and connections outlive generations, generations outlive the requests
 //! that hold them. How a request lives is the proxy's business.
 
+mod probe;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -117,6 +118,7 @@ impl Gateway {
         .await?;
         let first = Policy::new(registry.current(), 1);
         let generation = Generation::assemble(1, config.clone(), first, cells.clone(), &clients);
+        probe::start(&config, &cells, &clients, &telemetry, &tracker, &stop);
         let health = Arc::new(Health::default());
         let shared = Arc::new(Shared {
             current: ArcSwap::from_pointee(generation),

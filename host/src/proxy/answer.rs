@@ -1,10 +1,10 @@
 //! Reading an answer up to the moment it can be shown, in whichever form it comes: a stream with its first
-//! content, or a whole answer.
+//! content, or held to its end, or a whole answer.
 //!
 //! An answer in the other form than the client asked for is turned into that one. Its bytes decide which
 //! form it has. What may be in memory of it is bounded by `limits.answer`, on decoded bytes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use sluice_core::kind::{Stage, TransportError};
@@ -14,10 +14,10 @@ use sluice_core::lens::form::{Form, form};
 use sluice_core::lens::unfold::unfold;
 use sluice_core::stream::{ChatStream, End, Rules};
 
-use super::attempt::{Expected, ReadyAnswer};
+use super::attempt::{Expected, Progress, ReadyAnswer};
 use super::fault::Fault;
 use crate::clock;
-use crate::upstream::{BodyError, Line, UpstreamBody};
+use crate::upstream::{Line, UpstreamBody};
 
 /// How long the end marker of a gathered stream is waited for once every answer has its finish reason: only
 /// usage can still come, and the client waits for it too.
@@ -25,23 +25,28 @@ const AFTER_FINISH: Duration = Duration::from_secs(1);
 /// Most white space before an answer.
 const BLANK_MAX: usize = 64 << 10;
 
-/// Reads the answer. `line` is let go as soon as nothing of a gathered stream is waited for any more.
+/// Reads the answer. Gives also when the first content of a stream came. `line` is let go as soon as nothing of
+/// a gathered stream is waited for any more.
 pub(super) async fn read(
     mut body: UpstreamBody,
     expected: &Expected,
     line: &Line,
-) -> Result<ReadyAnswer, Fault> {
+    progress: &Progress,
+) -> Result<(ReadyAnswer, Option<Instant>), Fault> {
     let reader = Reader { expected };
     let (first, found) =
         if expected.wire.streams() { reader.look(&mut body).await? } else { (Bytes::new(), Form::Document) };
     match (found, expected.streaming) {
-        (Form::Events, true) => reader.first_content(body, first).await,
+        (Form::Events, true) => reader.stream(body, first, progress).await,
         (Form::Document, false) => {
             let bytes = reader.whole(&mut body, first).await?;
-            reader.judge(bytes).map_err(|fault| *fault)
+            reader.judge(bytes).map(|answer| (answer, None)).map_err(|fault| *fault)
         }
-        (Form::Document, true) => reader.unfolded(body, first).await,
-        (Form::Events, false) => reader.folded(body, first, line).await,
+        (Form::Document, true) => {
+            let answer = reader.unfolded(body, first).await?;
+            Ok((answer, Some(clock::now())))
+        }
+        (Form::Events, false) => Ok((reader.folded(body, first, line).await?, None)),
     }
 }
 
@@ -74,30 +79,42 @@ impl Reader<'_> {
         Ok((seen, Form::Events))
     }
 
-    /// A stream up to its first content.
-    async fn first_content(&self, mut body: UpstreamBody, first: Bytes) -> Result<ReadyAnswer, Fault> {
+    /// A stream until it commits: at its first content, or, held, at its good end.
+    async fn stream(
+        &self,
+        mut body: UpstreamBody,
+        first: Bytes,
+        progress: &Progress,
+    ) -> Result<(ReadyAnswer, Option<Instant>), Fault> {
         let mut stream = Box::new(ChatStream::new(self.expected.rules));
-        let mut came = Some(Ok(first));
+        let (mut first_content, mut contents, mut last) = (None, 0, clock::now());
+        let mut heard = Heard::Data(first);
         loop {
-            let (end, broken) = feed(&mut stream, came);
+            let (end, broken) = match feed(&mut stream, heard) {
+                Fed::Going => (None, None),
+                Fed::Ended(end, broken) => (Some(end), broken),
+                Fed::Stalled => {
+                    return Err(Fault {
+                        transport: Some(TransportError::Timeout),
+                        ..Fault::new(Stage::Body)
+                    });
+                }
+            };
+            if stream.content_events() > contents {
+                contents = stream.content_events();
+                last = clock::now();
+                first_content.get_or_insert(last);
+                progress.content_came();
+            }
             if stream.committed() {
-                return Ok(ReadyAnswer::Stream { body, stream, end });
+                return Ok((ReadyAnswer::Stream { body, stream, end }, first_content));
             }
             if let Some(end) = end {
-                return Err(self.ended(end, broken));
+                let fault = Fault::new(if contents > 0 { Stage::Body } else { Stage::FirstEvent });
+                return Err(ended(fault, end, broken));
             }
-            came = body.data().await;
-        }
-    }
-
-    /// A stream that ended before it could be shown.
-    fn ended(&self, end: End, broken: Option<TransportError>) -> Fault {
-        match end {
-            End::Error(error) => Fault { error: Some(*error), ..self.fault() },
-            End::TooLarge => self.broken(TransportError::Protocol),
-            End::Well | End::Cut { .. } | End::Empty | End::Malformed => {
-                Fault { transport: broken, ..self.fault() }
-            }
+            let gap = self.expected.idle.filter(|_| first_content.is_some()).map(|idle| last + idle);
+            heard = next(&mut body, gap).await;
         }
     }
 
@@ -141,6 +158,8 @@ impl Reader<'_> {
             // Its size was held against the limit of whole answers.
             event_max: usize::MAX,
             hide_usage: rules.hide_usage || !self.expected.usage_asked,
+            // All of it is here.
+            complete_max: None,
             ..rules
         }));
         match stream.push(events) {
@@ -152,33 +171,28 @@ impl Reader<'_> {
     /// A stream as the whole answer that was asked for.
     async fn folded(&self, mut body: UpstreamBody, first: Bytes, line: &Line) -> Result<ReadyAnswer, Fault> {
         let limit = usize::try_from(self.expected.limits.answer).unwrap_or(usize::MAX);
-        let mut stream = ChatStream::new(Rules { hide_usage: false, ..self.expected.rules });
+        let rules = Rules { hide_usage: false, complete_max: None, ..self.expected.rules };
+        let mut stream = ChatStream::new(rules);
         let mut events = BytesMut::new();
         let mut finished_at = None;
-        let mut came = Some(Ok(first));
-        let (end, broken) = loop {
-            let (end, broken) = feed(&mut stream, came);
+        let mut heard = Heard::Data(first);
+        loop {
+            let fed = feed(&mut stream, heard);
             events.extend_from_slice(&stream.take_output());
             if events.len() > limit {
                 return Err(self.broken(TransportError::Protocol));
             }
-            if let Some(end) = end {
-                break (end, broken);
+            match fed {
+                Fed::Going => {}
+                Fed::Ended(End::Well, _) => break,
+                Fed::Ended(end, broken) => return Err(ended(self.fault(), end, broken)),
+                Fed::Stalled => return Err(self.broken(TransportError::Timeout)),
             }
-            came = if stream.finished() {
-                let until = *finished_at.get_or_insert_with(clock::now) + AFTER_FINISH;
-                match tokio::time::timeout_at(until.into(), body.data()).await {
-                    Ok(next) => next,
-                    Err(_) => break (stream.body_ended(false), None),
-                }
-            } else {
-                body.data().await
-            };
-        };
-        if end != End::Well {
-            return Err(self.ended(end, broken));
+            if stream.finished() {
+                finished_at.get_or_insert_with(clock::now);
+            }
+            heard = next(&mut body, finished_at.map(|at| at + AFTER_FINISH)).await;
         }
-        events.extend_from_slice(&stream.take_output());
         line.let_go();
         body.finish_aside(());
         let whole = fold(events.freeze(), self.expected.wire).ok_or_else(|| self.fault())?;
@@ -186,14 +200,55 @@ impl Reader<'_> {
     }
 }
 
-/// Gives a stream what came of its body; none is the proper end. Also tells what broke the connection.
-fn feed(
-    stream: &mut ChatStream,
-    came: Option<Result<Bytes, BodyError>>,
-) -> (Option<End>, Option<TransportError>) {
-    match came {
-        Some(Ok(data)) => (stream.push(data), None),
-        Some(Err(error)) => (Some(stream.body_ended(false)), Some(error.class())),
-        None => (Some(stream.body_ended(true)), None),
+/// What comes next of a body.
+enum Heard {
+    Data(Bytes),
+    Broken(TransportError),
+    End,
+    /// Nothing, for too long.
+    Nothing,
+}
+
+async fn next(body: &mut UpstreamBody, until: Option<Instant>) -> Heard {
+    let data = match until {
+        None => body.data().await,
+        Some(until) => match tokio::time::timeout_at(until.into(), body.data()).await {
+            Ok(data) => data,
+            Err(_) => return Heard::Nothing,
+        },
+    };
+    match data {
+        Some(Ok(data)) => Heard::Data(data),
+        Some(Err(error)) => Heard::Broken(error.class()),
+        None => Heard::End,
+    }
+}
+
+/// What a stream makes of what came.
+enum Fed {
+    Going,
+    /// It is over, perhaps because the connection broke.
+    Ended(End, Option<TransportError>),
+    /// It is not, and nothing comes.
+    Stalled,
+}
+
+fn feed(stream: &mut ChatStream, heard: Heard) -> Fed {
+    match heard {
+        Heard::Data(data) => stream.push(data).map_or(Fed::Going, |end| Fed::Ended(end, None)),
+        Heard::Broken(class) => Fed::Ended(stream.body_ended(false), Some(class)),
+        Heard::End => Fed::Ended(stream.body_ended(true), None),
+        // Once every answer has its finish reason, only the end marker is missing.
+        Heard::Nothing if stream.finished() => Fed::Ended(stream.body_ended(false), None),
+        Heard::Nothing => Fed::Stalled,
+    }
+}
+
+/// A stream that ended before it could be shown.
+fn ended(fault: Fault, end: End, broken: Option<TransportError>) -> Fault {
+    match end {
+        End::Error(error) => Fault { error: Some(*error), ..fault },
+        End::TooLarge => Fault { transport: Some(TransportError::Protocol), ..fault },
+        End::Well | End::Cut { .. } | End::Empty | End::Malformed => Fault { transport: broken, ..fault },
     }
 }

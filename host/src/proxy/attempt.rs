@@ -1,9 +1,9 @@
-//! One exchange with one target, up to the moment it can be shown: a stream with its first content, or a
-//! whole answer. Knows no clock of the attempt; the caller cuts it off, and reads from [`Progress`] how far
-//! it had come.
+//! One exchange with one target, up to the moment it can be shown: a stream with its first content or held to
+//! its end, or a whole answer. Knows no clock of the attempt; the caller cuts it off, and reads from
+//! [`Progress`] how far it had come. How an answer is read is in `answer`.
 
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -21,30 +21,43 @@ use crate::upstream::{Exchange, ExchangeError, UpstreamBody};
 
 /// How far an attempt has come, for whoever cuts it off.
 #[derive(Debug, Default)]
-pub(super) struct Progress(AtomicU16);
+pub(super) struct Progress {
+    reached: AtomicU16,
+    content: AtomicBool,
+}
 
 impl Progress {
     const SENT: u16 = 1;
 
     fn sent(&self) {
-        self.0.store(Self::SENT, Ordering::Relaxed);
+        self.reached.store(Self::SENT, Ordering::Relaxed);
     }
 
     fn head(&self, status: u16) {
-        self.0.store(status, Ordering::Relaxed);
+        self.reached.store(status, Ordering::Relaxed);
     }
 
     /// Status of the upstream, once the head has come.
     pub fn status(&self) -> Option<u16> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|status| *status > Self::SENT)
+        Some(self.reached.load(Ordering::Relaxed)).filter(|status| *status > Self::SENT)
+    }
+
+    /// Content has come, of a stream that is held to its end.
+    pub fn content(&self) -> bool {
+        self.content.load(Ordering::Relaxed)
+    }
+
+    /// Notes that content has come.
+    pub fn content_came(&self) {
+        self.content.store(true, Ordering::Relaxed);
     }
 
     /// The stage that is running.
     pub fn stage(&self, streaming: bool) -> Stage {
-        match self.0.load(Ordering::Relaxed) {
+        match self.reached.load(Ordering::Relaxed) {
             0 => Stage::Connect,
             Self::SENT => Stage::Head,
-            200..300 if streaming => Stage::FirstEvent,
+            200..300 if streaming && !self.content() => Stage::FirstEvent,
             _ => Stage::Body,
         }
     }
@@ -56,6 +69,8 @@ pub(super) struct Ready {
     pub headers: HeaderMap,
     /// Status of the upstream's answer.
     pub status: u16,
+    /// When the first content came, of a stream.
+    pub first_content: Option<Instant>,
     /// What there is to show.
     pub answer: ReadyAnswer,
 }
@@ -94,6 +109,8 @@ pub(super) struct Expected {
     pub rules: Rules,
     /// Bounds in bytes.
     pub limits: Limits,
+    /// Largest gap between content events of a stream that is held to its end.
+    pub idle: Option<Duration>,
     /// Waits that the upstream asks for are read up to this.
     pub wait_max: Duration,
 }
@@ -131,11 +148,11 @@ pub(super) async fn run(
         ));
     }
     let answer = match readable {
-        Ok(()) => answer::read(body, expected, outgoing.line).await,
+        Ok(()) => answer::read(body, expected, outgoing.line, progress).await,
         Err(_) => Err(Fault { transport: Some(TransportError::Protocol), ..Fault::new(Stage::Head) }),
     };
     match answer {
-        Ok(answer) => Ok(Ready { headers: head.headers, status, answer }),
+        Ok((answer, first_content)) => Ok(Ready { headers: head.headers, status, first_content, answer }),
         Err(fault) => Err(Fault { status: Some(status), ..fault }.with_headers(&head.headers, wait_max)),
     }
 }

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::call::Call;
 use super::error::Failure;
 use crate::clock;
+use crate::config::CommitRule;
 use crate::generation::Target;
 use crate::state::{GateRefusal, Lease, Permit, Pick, Priority, Running, Ticket};
 use crate::upstream::Line;
@@ -84,13 +85,18 @@ impl Call {
             }
         };
         let now = clock::now();
-        let own = if self.chat.stream { target.config.first_content } else { target.config.attempt };
+        let limits = &target.config;
+        let (own, first_content) = match (self.chat.stream, self.route.config.commit) {
+            (false, _) => (limits.attempt, None),
+            (true, CommitRule::FirstContent) => (limits.first_content, None),
+            (true, CommitRule::Complete) => (limits.attempt, Some(limits.first_content)),
+        };
         let number = self.ledger.attempt_begins(target, self.choice.role(position), now);
         Ok(Attempt {
             position,
             number,
             started: now,
-            clock: self.budget.attempt(now, own),
+            clock: self.budget.attempt(now, own, first_content),
             ticket,
             credential,
             hold: Hold {
@@ -114,14 +120,16 @@ impl Call {
             }
             self.global = None;
             let shared = self.ledger.shared().clone();
+            // In this order: a failure that opens the target also sets free the place that is waited for.
             let entered = tokio::select! {
-                entered = gate.enter(Priority::Newcomer, deadline) => entered,
+                biased;
                 () = target.cell.refusing() => {
                     self.ledger.skipped(target);
                     self.regain(began).await?;
                     return Err(NotBegun::Skipped);
                 }
                 () = shared.draining.cancelled() => return Err(Failure::Draining.into()),
+                entered = gate.enter(Priority::Newcomer, deadline) => entered,
             };
             let refusal = match entered {
                 Ok(permit) => {
@@ -132,6 +140,10 @@ impl Call {
             };
             self.regain(began).await?;
             match refusal {
+                None if target.cell.refuses(clock::now()) => {
+                    self.ledger.skipped(target);
+                    return Err(NotBegun::Skipped);
+                }
                 None => {}
                 Some(GateRefusal::Full) => return Err(NotBegun::Saturated(Failure::QueueFull)),
                 Some(GateRefusal::TimedOut) => return Err(NotBegun::Saturated(Failure::QueueTimeout)),

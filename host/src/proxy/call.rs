@@ -4,24 +4,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::HeaderMap;
 use sluice_core::budget::{self, Budget};
 use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
-use sluice_core::kind::{FailureKind, TransportError};
+use sluice_core::kind::{FailureKind, Role, TransportError};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::lens::splice::Edit;
-use sluice_core::verdict::Verdict;
+use sluice_core::verdict::{Action, Verdict};
 
 use super::attempt::{self, Expected, Progress, Ready};
 use super::begin::{Attempt, NotBegun};
 use super::error::{Failure, LastFault};
 use super::fault::Fault;
-use super::judge;
+use super::judge::{self, Judged};
 use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
 use crate::clock;
-use crate::config::MinBudget;
+use crate::config::{CommitRule, MinBudget};
 use crate::generation::{Route, Target};
 use crate::state::{Lease, Permit};
 
@@ -87,46 +88,74 @@ impl Call {
         let mut left = RetriesLeft { rate_limit: retry.rate_limit, upstream: retry.upstream };
         let mut tries = 0;
         self.choice.tried[position] = true;
+        let mut last: Option<Judged> = None;
         loop {
-            let attempt = match self.begin(position).await {
-                Ok(attempt) => attempt,
-                Err(NotBegun::Skipped) => return Err(Leave::Skipped),
-                Err(NotBegun::Saturated(failure)) => return Err(self.after_saturation(failure)),
-                Err(NotBegun::End(failure)) => return Err(Leave::End(failure)),
+            let attempt = match (self.begin(position).await, last.take()) {
+                (Ok(attempt), _) => attempt,
+                (Err(NotBegun::Skipped), None) => return Err(Leave::Skipped),
+                // The retry found the target refusing: what is left is the switch it stood in the place of.
+                (Err(NotBegun::Skipped), Some(judged)) => {
+                    let verdict = Verdict { action: Action::Switch, ..judged.verdict.clone() };
+                    let at = self.situation(clock::now(), position, &verdict, RetriesLeft::default(), tries);
+                    return Err(self.leave(position, judged, decide::next(&verdict, &at)));
+                }
+                (Err(NotBegun::Saturated(failure)), _) => return Err(self.after_saturation(failure)),
+                (Err(NotBegun::End(failure)), _) => return Err(Leave::End(failure)),
             };
-            let fault = match self.exchange(&attempt).await {
+            let body = self.body_for(position);
+            let fault = match self.exchange(&attempt, body).await {
                 Ok(ready) => return Ok((attempt, ready)),
                 Err(fault) => fault,
             };
-            let (verdict, failure) = judge::judge(self, attempt, &fault).await?;
+            let judged = judge::judge(self, attempt, &fault).await?;
             if fault.by_deadline {
                 return Err(Leave::End(Failure::BudgetExhausted));
             }
-            let at = self.situation(clock::now(), position, &verdict, left, tries);
-            match decide::next(&verdict, &at) {
+            let now = clock::now();
+            let at = Situation {
+                other_credential: self.other_credential(self.target(position), judged.credential, now),
+                ..self.situation(now, position, &judged.verdict, left, tries)
+            };
+            match decide::next(&judged.verdict, &at) {
                 Next::Retry { after, paid_by } => {
                     match paid_by {
                         RetryAllowance::Credential => {}
-                        RetryAllowance::RateLimit => left.rate_limit -= 1,
+                        RetryAllowance::RateLimit => {
+                            left.rate_limit -= 1;
+                            self.forgive(position, judged.credential);
+                        }
                         RetryAllowance::Upstream => left.upstream -= 1,
                     }
                     tries += 1;
-                    self.pay_retry(position, &verdict);
+                    self.pay_retry(position, &judged.verdict);
                     self.pause(after).await?;
+                    last = Some(judged);
                 }
-                Next::Switch => {
-                    self.pay_switch(&verdict);
-                    return Err(Leave::Left(failure));
-                }
-                Next::End { budget_denied } => {
-                    if budget_denied {
-                        let key = self.target(position).cell.key();
-                        self.ledger.shared().telemetry.metrics().retry_budget_denied(key);
-                    }
-                    return Err(Leave::End(failure));
-                }
+                next @ (Next::Switch | Next::End { .. }) => return Err(self.leave(position, judged, next)),
             }
         }
+    }
+
+    /// Leaves a target as was decided: for the next one, or for good.
+    fn leave(&mut self, position: usize, judged: Judged, next: Next) -> Leave {
+        match next {
+            Next::Switch => {
+                self.pay_switch(&judged.verdict);
+                Leave::Left(judged.failure)
+            }
+            Next::End { budget_denied: true } => {
+                let key = self.target(position).cell.key();
+                self.ledger.shared().telemetry.metrics().retry_budget_denied(key);
+                Leave::End(judged.failure)
+            }
+            Next::End { budget_denied: false } | Next::Retry { .. } => Leave::End(judged.failure),
+        }
+    }
+
+    /// A credential whose wait is sat out may be used once more.
+    fn forgive(&mut self, position: usize, credential: Option<usize>) {
+        let name = self.target(position).upstream.name().clone();
+        self.failed_credentials.retain(|(upstream, index)| *upstream != name || Some(*index) != credential);
     }
 
     /// A gate of ours refused: a reason to switch, which costs a switch but no retry budget.
@@ -143,9 +172,22 @@ impl Call {
         }
     }
 
+    /// The client's body as this target gets it. In the place of the first choice, or after a timeout, its
+    /// answer may be limited so that it can still come in time.
+    fn body_for(&mut self, position: usize) -> Bytes {
+        let target = &self.route.targets[position];
+        let late = self.choice.role(position) == Role::Fallback || self.ledger.timed_out();
+        let limit = target.config.fallback_max_tokens.filter(|_| late && self.chat.wire.limits_output());
+        let mut edits =
+            limit.map_or_else(Vec::new, |limit| self.chat.output_limit.lowered(&self.chat.body, limit));
+        self.ledger.max_tokens_lowered = limit.filter(|_| !edits.is_empty());
+        edits.extend(self.usage_edit());
+        self.chat.with_model(&target.config.target.model, &edits)
+    }
+
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
     /// the deadline.
-    async fn exchange(&self, attempt: &Attempt) -> Result<Ready, Fault> {
+    async fn exchange(&self, attempt: &Attempt, body: Bytes) -> Result<Ready, Fault> {
         let target = self.target(attempt.position);
         let generation = self.ledger.generation();
         let outgoing = Outgoing {
@@ -154,7 +196,7 @@ impl Call {
             path: self.chat.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: &self.headers,
-            body: self.chat.with_model(&target.config.target.model, &self.edits()),
+            body,
             connect: self.route.config.connect,
         };
         let expected = Expected {
@@ -163,11 +205,12 @@ impl Call {
             usage_asked: self.chat.usage.asked,
             rules: generation.stream_rules(&self.route.config, &self.chat),
             limits: generation.config.limits,
+            idle: self.route.config.idle.filter(|_| self.route.config.commit == CommitRule::Complete),
             wait_max: generation.config.breaker.cooldown.max,
         };
         let progress = Progress::default();
         let mut work = std::pin::pin!(attempt::run(&outgoing, &expected, &progress));
-        let mut fires = attempt.clock.fires();
+        let mut fires = attempt.clock.fires(attempt.started, false);
         loop {
             tokio::select! {
                 biased;
@@ -176,22 +219,24 @@ impl Call {
             }
             let now = clock::now();
             let by_deadline = now >= self.budget.deadline();
-            if by_deadline || self.could_switch(now, attempt.position) {
+            let limit_over = attempt.clock.target_to_blame(now, progress.content());
+            if by_deadline || (limit_over && self.could_switch(now, attempt.position)) {
                 return Err(Fault {
                     transport: Some(TransportError::Timeout),
                     status: progress.status(),
                     by_deadline,
+                    limit_over,
                     ..Fault::new(progress.stage(self.chat.stream))
                 });
             }
-            fires = attempt.clock.extended();
+            fires = attempt.clock.fires(now, progress.content());
         }
     }
 
-    /// What changes in the body beside the value of `model`.
-    fn edits(&self) -> Vec<Edit> {
+    /// What makes the body ask for usage, where it is to be accounted.
+    fn usage_edit(&self) -> Option<Edit> {
         let account = self.ledger.generation().config.account_usage;
-        self.chat.usage.ask.clone().filter(|_| account).into_iter().collect()
+        self.chat.usage.ask.clone().filter(|_| account)
     }
 
     fn could_switch(&self, now: Instant, position: usize) -> bool {
@@ -200,6 +245,7 @@ impl Call {
     }
 
     /// Where the call stands, for the core to decide. `position` past the end: no target of its own.
+    /// Whether there is another credential is for the caller to say, who knows which one was in use.
     fn situation(
         &self,
         now: Instant,
@@ -222,7 +268,7 @@ impl Call {
             retries_left,
             wait_max: retry.max_wait,
             pause: budget::pause(tries, retry.backoff, retry.backoff_max, fastrand::f64()),
-            other_credential: target.is_some_and(|t| self.other_credential(t, now)),
+            other_credential: false,
             budget_allows: self.ledger.generation().cells.retry_budget.has(now),
             next,
         }
@@ -238,10 +284,12 @@ impl Call {
         }
     }
 
-    /// Whether a credential of the target's upstream is left that this call has not failed with.
-    pub fn other_credential(&self, target: &Target, now: Instant) -> bool {
+    /// Whether a credential of the target's upstream is left that is not `in_use`, and that this call has not
+    /// failed with.
+    pub fn other_credential(&self, target: &Target, in_use: Option<usize>, now: Instant) -> bool {
         let failed = self.failed_with(target);
-        target.upstream.page(now).iter().any(|c| c.aside.is_none() && !failed.contains(&c.index))
+        let other = |index| Some(index) != in_use && !failed.contains(&index);
+        target.upstream.page(now).iter().any(|c| c.aside.is_none() && other(c.index))
     }
 
     pub fn failed_with(&self, target: &Target) -> Vec<usize> {

@@ -32,7 +32,8 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
     if probe {
         call.ledger.probe_succeeded(target);
     }
-    target.cell.observe_commit(now, took, call.chat.stream.then_some(took));
+    let first_content = ready.first_content.map(|at| at.saturating_duration_since(attempt.started));
+    target.cell.observe_commit(now, took, first_content);
     let texts = ready.headers.iter().filter_map(|(k, v)| Some((k.as_str(), v.to_str().ok()?)));
     if let Some(left) = retry_after::quota_left(texts) {
         target.cell.observe_quota(now, left);

@@ -8,6 +8,9 @@ use sluice_core::kind::{FailureKind, Outcome, TransportError};
 use sluice_core::lens::error::ProviderError;
 use sluice_core::lens::request::BodyError;
 
+/// Bytes of the list of what targets lack that are told: a route may have many.
+const LACKS_SHOWN: usize = 1024;
+
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Failure {
@@ -40,7 +43,10 @@ pub(super) enum Failure {
         allow: &'static str,
     },
     /// No target of the route can serve such a request.
-    NoCapableTarget,
+    NoCapableTarget {
+        /// What each of them lacks.
+        lacks: String,
+    },
     /// Routers excluded every target.
     ExcludedByPolicy,
     /// A plugin that must not fail did.
@@ -120,7 +126,7 @@ impl Failure {
     /// Status for the client.
     pub fn status(&self) -> StatusCode {
         let status = match self {
-            Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete | Self::NoCapableTarget => 400,
+            Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete | Self::NoCapableTarget { .. } => 400,
             Self::BodyTooLarge { .. } => 413,
             Self::ModelNotFound { .. } | Self::NotFound => 404,
             Self::MethodNotAllowed { .. } => 405,
@@ -147,7 +153,7 @@ impl Failure {
             Self::ModelNotFound { .. } => "model_not_found",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed { .. } => "method_not_allowed",
-            Self::NoCapableTarget => "no_capable_target",
+            Self::NoCapableTarget { .. } => "no_capable_target",
             Self::ExcludedByPolicy => "excluded_by_policy",
             Self::PluginDenied => "plugin_denied",
             Self::QueueFull => "queue_full",
@@ -186,7 +192,7 @@ impl Failure {
             | Self::ModelNotFound { .. }
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
-            | Self::NoCapableTarget => Outcome::InvalidRequest,
+            | Self::NoCapableTarget { .. } => Outcome::InvalidRequest,
             Self::ExcludedByPolicy | Self::PluginDenied => Outcome::Denied,
             Self::QueueFull | Self::QueueTimeout | Self::Draining => Outcome::Refused,
             Self::NoHealthyTarget { .. } | Self::RateLimited { .. } => Outcome::Exhausted,
@@ -248,9 +254,13 @@ impl Failure {
             }
             Self::NotFound => "there is nothing at this path".to_owned(),
             Self::MethodNotAllowed { allow } => format!("this path takes {allow}"),
-            Self::NoCapableTarget => {
-                "no target of this model declares what the request needs (tools, images, JSON output)"
-                    .to_owned()
+            Self::NoCapableTarget { lacks } => {
+                let mut shown = lacks.as_str();
+                if shown.len() > LACKS_SHOWN {
+                    let end = (0..=LACKS_SHOWN).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);
+                    shown = &shown[..end];
+                }
+                format!("no target of this model can take the request: {shown}")
             }
             Self::ExcludedByPolicy => "the routing policy excludes every target for this request".to_owned(),
             Self::PluginDenied => "a policy plugin that must decide could not".to_owned(),

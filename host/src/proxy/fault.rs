@@ -37,6 +37,8 @@ pub(super) struct Fault {
     pub upstream_request_id: Option<String>,
     /// The deadline of the request ended it.
     pub by_deadline: bool,
+    /// It had a full limit of its own when a clock ended it.
+    pub limit_over: bool,
 }
 
 impl Fault {
@@ -52,6 +54,7 @@ impl Fault {
             retry_after: None,
             upstream_request_id: None,
             by_deadline: false,
+            limit_over: false,
         }
     }
 

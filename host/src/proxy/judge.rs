@@ -11,7 +11,7 @@ use super::error::Failure;
 use super::fault::Fault;
 use crate::clock;
 use crate::generation::Target;
-use crate::state::AsideState;
+use crate::state::{AsideState, Lease};
 use crate::telemetry::decisions::VerdictRow;
 
 /// The verdict on a refusal by one of our own gates. No classifier is asked.
@@ -36,20 +36,25 @@ pub(super) fn own_limit() -> Verdict {
     }
 }
 
-/// Judges a failed attempt, teaches whoever learns from it, and ends it. Gives the verdict and what the
-/// client is told if this is the last word.
+/// What a failed attempt came to.
+pub(super) struct Judged {
+    /// What it means.
+    pub verdict: Verdict,
+    /// What the client is told if this is the last word.
+    pub failure: Failure,
+    /// The credential it was made with.
+    pub credential: Option<usize>,
+}
+
+/// Judges a failed attempt, teaches whoever learns from it, and ends it.
 ///
 /// # Errors
 /// When a classifier that must decide could not: nobody is blamed then.
-pub(super) async fn judge(
-    call: &mut Call,
-    attempt: Attempt,
-    fault: &Fault,
-) -> Result<(Verdict, Failure), Failure> {
+pub(super) async fn judge(call: &mut Call, attempt: Attempt, fault: &Fault) -> Result<Judged, Failure> {
     let now = clock::now();
+    let credential = attempt.credential.as_ref().map(Lease::index);
     let verdict = if fault.by_deadline {
-        let breaker =
-            if attempt.clock.target_to_blame(now) { BreakerEffect::Count } else { BreakerEffect::Ignore };
+        let breaker = if fault.limit_over { BreakerEffect::Count } else { BreakerEffect::Ignore };
         Verdict { action: Action::GiveUp, breaker, ..own_limit() }
     } else {
         ask(call, &attempt, fault, now).await?
@@ -64,21 +69,14 @@ pub(super) async fn judge(
         last.retry_after = Some(call.wait_for_first(now));
     }
     call.target(target_position).cell.observe_failure(verdict.kind);
-    Ok((verdict, failure))
+    Ok(Judged { verdict, failure, credential })
 }
 
 async fn ask(call: &mut Call, attempt: &Attempt, fault: &Fault, now: Instant) -> Result<Verdict, Failure> {
     let generation = call.ledger.generation().clone();
     let route = call.route.clone();
     let target = &route.targets[attempt.position];
-    let in_use = attempt.credential.as_ref().map(crate::state::Lease::index);
-    let other = {
-        // The one in use has failed, whatever it is set aside for.
-        let page = target.upstream.page(now);
-        let tried =
-            |index| call.failed_credentials.iter().any(|(u, i)| u == target.upstream.name() && *i == index);
-        page.iter().any(|c| c.aside.is_none() && Some(c.index) != in_use && !tried(c.index))
-    };
+    let other = call.other_credential(target, attempt.credential.as_ref().map(Lease::index), now);
     let index = u32::try_from(target.config.index).unwrap_or(u32::MAX);
     let facts = fault.facts(index, now.saturating_duration_since(attempt.started), other);
     let moment = call.ledger.moment(attempt.number, now);
@@ -98,7 +96,7 @@ async fn ask(call: &mut Call, attempt: &Attempt, fault: &Fault, now: Instant) ->
 fn teach(call: &mut Call, attempt: Attempt, verdict: &Verdict, now: Instant) {
     let route = call.route.clone();
     let target = &route.targets[attempt.position];
-    let credential = attempt.credential.as_ref().map(crate::state::Lease::index);
+    let credential = attempt.credential.as_ref().map(Lease::index);
     set_aside(call, target, credential, verdict, now);
     let answered = matches!(
         verdict.kind,

@@ -11,6 +11,7 @@ mod clocks;
 mod commit;
 mod error;
 mod fault;
+mod fit;
 mod gather;
 mod judge;
 mod plan;

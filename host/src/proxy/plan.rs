@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use sluice_core::facts::{Candidate, RequestFacts};
+use sluice_core::facts::Candidate;
 use sluice_core::kind::{FailureKind, Role};
 use sluice_core::plan::{NoTarget, Plan, Standing};
 
 use super::call::Call;
 use super::error::Failure;
+use super::fit::{self, Lack};
 use crate::clock;
-use crate::config::{Capability, Model};
 use crate::generation::{Route, Target};
 use crate::state::{Able, AsideState};
 use crate::telemetry::decisions::ScoreRow;
@@ -95,12 +95,11 @@ impl Call {
         let now = clock::now();
         let route = self.route.clone();
         let blocked: Vec<Option<Blocked>> = route.targets.iter().map(|t| Blocked::of(t, now)).collect();
-        let standings: Vec<Standing> = route
-            .targets
+        let standings: Vec<Standing> = blocked
             .iter()
-            .zip(&blocked)
-            .map(|(target, blocked)| match blocked {
-                _ if !fits(&target.config.target.facts, &self.ledger.facts) => Standing::Unfit,
+            .enumerate()
+            .map(|(position, blocked)| match blocked {
+                _ if !self.lacks(position).is_empty() => Standing::Unfit,
                 Some(_) => Standing::Unable,
                 None => Standing::Able,
             })
@@ -118,13 +117,19 @@ impl Call {
                 self.ledger.skipped(self.target(position));
             }
         }
-        let denied = |p: usize| matches!(blocked[p], Some(Blocked::Aside(_, AsideState::Denied)));
+        // Also where the upstream wants no credential and still refused us: a switch would hide either.
+        let denied = |p: usize| {
+            matches!(
+                blocked[p],
+                Some(Blocked::Aside(_, AsideState::Denied) | Blocked::Cooling(_, FailureKind::AuthDenied))
+            )
+        };
         if plan.first_choice.is_some_and(denied) {
             return Err(Failure::CredentialDenied);
         }
         if self.choice.order.is_empty() {
             return Err(match Plan::why_empty(&standings) {
-                NoTarget::Unfit => Failure::NoCapableTarget,
+                NoTarget::Unfit => self.no_capable_target(),
                 NoTarget::Excluded => Failure::ExcludedByPolicy,
                 NoTarget::Unable => self.nobody(now),
             });
@@ -204,8 +209,8 @@ impl Call {
 
     /// What a client is told when every target that fits is open, cooling or without credential.
     pub fn nobody(&self, now: Instant) -> Failure {
-        let fit = self.route.targets.iter().filter(|t| fits(&t.config.target.facts, &self.ledger.facts));
-        let blocked: Vec<Blocked> = fit.filter_map(|t| Blocked::of(t, now)).collect();
+        let fit = (0..self.route.targets.len()).filter(|&position| self.lacks(position).is_empty());
+        let blocked: Vec<Blocked> = fit.filter_map(|p| Blocked::of(self.target(p), now)).collect();
         let wait = blocked.iter().filter_map(Blocked::until).min().map(|until| until - now.min(until));
         // A probe that is out may end any moment.
         let wait =
@@ -217,6 +222,23 @@ impl Call {
         }
     }
 
+    fn lacks(&self, position: usize) -> Vec<Lack> {
+        fit::lacks(&self.target(position).config, position > 0, &self.ledger.facts)
+    }
+
+    fn no_capable_target(&self) -> Failure {
+        let exposed = self.ledger.generation().config.tags.expose_upstream;
+        let all: Vec<(String, Vec<Lack>)> = (0..self.route.targets.len())
+            .map(|position| {
+                let key = &self.target(position).config.target.key;
+                let name = if exposed { key.to_string() } else { format!("target {}", position + 1) };
+                (name, self.lacks(position))
+            })
+            .collect();
+        let lacks = fit::told(all.iter().map(|(name, lacks)| (name.clone(), lacks.as_slice())));
+        Failure::NoCapableTarget { lacks }
+    }
+
     /// Until the first target may be tried again; zero: one may be now.
     pub fn wait_for_first(&self, now: Instant) -> std::time::Duration {
         let until = |t: &Target| match Blocked::of(t, now) {
@@ -224,31 +246,5 @@ impl Call {
             Some(blocked) => blocked.until(),
         };
         self.route.targets.iter().filter_map(until).min().map_or_else(Default::default, |at| at - now.min(at))
-    }
-}
-
-/// Whether a model can serve such a request at all. What is not declared is not held against it.
-fn fits(model: &Model, request: &RequestFacts) -> bool {
-    let Some(supports) = &model.supports else { return true };
-    let needs = [
-        (request.tools, Capability::Tools),
-        (request.images, Capability::Images),
-        (request.json_output, Capability::Json),
-    ];
-    needs.iter().all(|(needed, capability)| !needed || supports.contains(capability))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_declared_lacks_make_a_target_unfit() {
-        let request = RequestFacts { tools: true, ..RequestFacts::default() };
-        let model = |supports| Model { supports, ..Model::default() };
-        assert!(fits(&model(None), &request));
-        assert!(fits(&model(Some(vec![Capability::Tools])), &request));
-        assert!(!fits(&model(Some(vec![Capability::Json])), &request));
-        assert!(fits(&model(Some(vec![])), &RequestFacts::default()));
     }
 }

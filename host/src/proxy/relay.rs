@@ -234,7 +234,7 @@ impl Flowing {
 
     fn client_left(mut self) {
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
-        if self.stream.finished() {
+        if self.stream.finished() || self.end == Some(End::Well) {
             let hold = served(&mut self.call, self.attempt);
             self.body.finish_aside(hold);
         }

@@ -72,6 +72,8 @@ pub(super) struct Ledger {
     budget_left: Option<Duration>,
     /// Time in queues and pauses, which is not the gateway's own.
     pub waited: Duration,
+    /// Output limit written into the body of the last attempt.
+    pub max_tokens_lowered: Option<u32>,
     /// Tokens of the answer.
     pub usage: Option<Usage>,
     /// The candidates as the routers saw them first.
@@ -110,6 +112,7 @@ impl Ledger {
             first_content: None,
             budget_left: None,
             waited: Duration::ZERO,
+            max_tokens_lowered: None,
             usage: None,
             choices: None,
             decision: Decision::default(),
@@ -210,6 +213,11 @@ impl Ledger {
         let what =
             if committed.is_some() { ProviderEvent::StreamInterrupted } else { ProviderEvent::RequestFailed };
         self.event(what, record.target, Some(kind), record.status, Some(record.took));
+    }
+
+    /// An attempt of this request came too late.
+    pub fn timed_out(&self) -> bool {
+        self.attempts.iter().any(|note| note.record.kind == Some(FailureKind::RetryableTimeout))
     }
 
     /// A gate of ours refused a place at a target: no attempt, but why the target was left.
@@ -342,7 +350,7 @@ impl Ledger {
             outcome: ending.map(|e| e.outcome),
             error_code: ending.and_then(|e| e.error_code.clone()),
             usage: self.usage,
-            max_tokens_lowered: None,
+            max_tokens_lowered: self.max_tokens_lowered,
             policy: self.policy_line(phase),
         }
     }
@@ -405,7 +413,7 @@ impl Ledger {
             budget: self.budget.map_or(Duration::ZERO, |b| b.total()),
             budget_left: self.budget_left.unwrap_or_default(),
             tokens: self.usage,
-            max_tokens_lowered: None,
+            max_tokens_lowered: self.max_tokens_lowered,
             generation: self.generation.number,
             plugins: std::mem::take(&mut self.asked),
             decision: self.choices.take(),

@@ -15,7 +15,7 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -79,6 +79,7 @@ impl<S: Serve> Listener<S> {
             };
             // Without it small events would wait for acknowledgements; a socket that is gone already shows itself.
             let _ = stream.set_nodelay(true);
+            hold_little(&stream);
             let service = self.service.clone();
             let (closing, tracker) = (closing.clone(), self.tracker.clone());
             self.tracker.spawn(async move {
@@ -87,6 +88,19 @@ impl<S: Serve> Listener<S> {
             });
         }
     }
+}
+
+/// Bytes that wait in the kernel before it takes no more.
+const UNSENT_MAX: u32 = 128 << 10;
+
+/// Without a bound of its own the kernel takes megabytes for a client that reads slowly, and then, for as long
+/// as those take, nothing: that would look like a client that reads nothing.
+fn hold_little(stream: &TcpStream) {
+    // A socket that is gone already shows itself.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_MAX);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (stream, UNSENT_MAX);
 }
 
 /// Serves one connection to its end. Once `closing`, the call it is in is its last.

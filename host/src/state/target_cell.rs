@@ -162,6 +162,11 @@ impl TargetCell {
         }
     }
 
+    /// Its breaker is open or it is cooling: a call that was admitted before should go elsewhere.
+    pub fn refuses(&self, now: Instant) -> bool {
+        lock(&self.kept.inner).refuses(now)
+    }
+
     /// Ends once the breaker opens or a cool-down begins, so that calls queued for this target can go
     /// elsewhere. To be polled by calls that were admitted: a probe does not refuse itself.
     pub async fn refusing(&self) {

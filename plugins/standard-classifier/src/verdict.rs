@@ -24,7 +24,7 @@ fn before_commit(kind: FailureKind, failure: &FailureFacts, cool: &CoolDowns) ->
         Kind::RetryableRateLimit => match failure.retry_after_ms {
             Some(hint) => (Action::RetrySame(Some(hint)), Ignore, hint.min(cool.max)),
             // Only a credential is set aside: a target on its own is judged by its breaker.
-            None => (Action::Switch, Count, if another { cool.rate_limit } else { 0 }),
+            None => (with_another(another, Action::Switch), Count, if another { cool.rate_limit } else { 0 }),
         },
         Kind::RetryableUpstream => (Action::RetrySame(None), Count, 0),
         Kind::QuotaExhausted => (with_another(another, Action::Switch), Open, cool.quota),

@@ -32,7 +32,7 @@ fn a_budget_without_end_does_not_overflow() {
     let now = Instant::now();
     let budget = Budget::new(now, Duration::MAX, Duration::MAX, Some(Duration::MAX));
     assert!(budget.left(now) > ms(1000));
-    assert_eq!(budget.attempt(now, Duration::MAX).fires(), budget.deadline());
+    assert_eq!(budget.attempt(now, Duration::MAX, None).fires(now, false), budget.deadline());
 }
 
 #[test]
@@ -63,11 +63,32 @@ fn blame_falls_only_on_a_target_that_had_its_own_full_limit() {
         (1501, 1000, 2500, false, false),
         (0, 60_000, 2500, false, false),
     ] {
-        let clock = budget.attempt(now + ms(begun), ms(own));
-        assert_eq!(clock.fires(), now + ms(fires), "begun at {begun}");
-        assert_eq!(clock.extended(), budget.deadline());
-        assert_eq!(clock.target_to_blame(clock.fires()), blamed, "begun at {begun}");
-        assert_eq!(clock.target_to_blame(clock.extended()), blamed_at_deadline, "begun at {begun}");
+        let clock = budget.attempt(now + ms(begun), ms(own), None);
+        let first = clock.fires(now + ms(begun), false);
+        assert_eq!(first, now + ms(fires), "begun at {begun}");
+        assert_eq!(clock.fires(first, false), budget.deadline(), "let run on");
+        assert_eq!(clock.target_to_blame(first, false), blamed, "begun at {begun}");
+        assert_eq!(clock.target_to_blame(budget.deadline(), false), blamed_at_deadline, "begun at {begun}");
+    }
+}
+
+#[test]
+fn the_first_content_of_a_held_answer_has_a_limit_of_its_own_until_it_comes() {
+    let now = Instant::now();
+    let budget = Budget::new(now, ms(5000), ms(0), None);
+    let clock = budget.attempt(now, ms(2000), Some(ms(300)));
+    // at, content: fires next, to blame.
+    for (at, content, fires, blamed) in [
+        (0, false, 300, false),
+        (0, true, 2000, false),
+        (300, false, 2000, true),
+        (300, true, 2000, false),
+        (2000, true, 5000, true),
+        (2000, false, 5000, true),
+    ] {
+        let at = now + ms(at);
+        assert_eq!(clock.fires(at, content), now + ms(fires), "{:?} {content}", at - now);
+        assert_eq!(clock.target_to_blame(at, content), blamed, "{:?} {content}", at - now);
     }
 }
 
@@ -138,8 +159,8 @@ proptest! {
             let left = budget.left(now);
             prop_assert!(left <= last);
             prop_assert!(now < arrival || now + left <= budget.deadline().max(now));
-            let clock = budget.attempt(now, ms(own));
-            prop_assert!(clock.fires() <= budget.deadline() && clock.fires() <= now + ms(own));
+            let fires = budget.attempt(now, ms(own), None).fires(now, false);
+            prop_assert!(fires <= budget.deadline().max(now) && (fires <= now + ms(own) || own == 0));
             last = left;
         }
     }

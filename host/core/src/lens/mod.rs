@@ -6,8 +6,10 @@
 pub mod chat;
 pub mod embeddings;
 pub mod error;
+pub mod estimate;
 pub mod fold;
 pub mod form;
+pub mod output_limit;
 pub mod presence;
 pub mod request;
 pub mod splice;

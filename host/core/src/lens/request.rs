@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::estimate;
+use super::output_limit::OutputLimit;
 use super::splice::{Edit, UsageWish, place, splice};
 use super::wire::Wire;
 
@@ -58,8 +60,10 @@ pub struct ChatRequest {
     pub usage: UsageWish,
     /// Answers asked for: `n`, for each prompt.
     pub choices: u32,
-    /// Estimated input tokens: bytes of the messages, prompt or input divided by four, rounded up.
+    /// Estimated input tokens: of messages and tools, of the prompt, of the input.
     pub input_tokens: u32,
+    /// Where the output limit stands.
+    pub output_limit: OutputLimit,
     /// `max_completion_tokens`, else `max_tokens`.
     pub max_output_tokens: Option<u32>,
     /// Tools or functions are offered.
@@ -190,10 +194,17 @@ impl ChatRequest {
             choices: n
                 .saturating_mul(members.prompt.filter(|_| wire == Wire::Completions).map_or(1, prompts)),
             input_tokens: match wire {
-                Wire::Chat => messages.map_or(0, estimate),
+                Wire::Chat => [messages, members.tools, members.functions]
+                    .into_iter()
+                    .flatten()
+                    .map(|raw| estimate::tokens(raw.get()))
+                    .sum::<usize>()
+                    .try_into()
+                    .unwrap_or(u32::MAX),
                 Wire::Completions => members.prompt.map_or(0, tokens),
                 Wire::Embeddings => members.input.map_or(0, tokens),
             },
+            output_limit: if output { output_limit(&body, &members) } else { OutputLimit::default() },
             max_output_tokens: [members.max_completion_tokens.filter(|_| chat), members.max_tokens]
                 .into_iter()
                 .flatten()
@@ -228,11 +239,6 @@ impl ChatRequest {
     }
 }
 
-/// A quarter of the bytes.
-fn estimate(raw: &RawValue) -> u32 {
-    u32::try_from(raw.get().len().div_ceil(4)).unwrap_or(u32::MAX)
-}
-
 /// The size of a prompt or input: texts by their length, tokens by their number.
 fn tokens(raw: &RawValue) -> u32 {
     match lenient::<Prompt>(raw) {
@@ -240,7 +246,7 @@ fn tokens(raw: &RawValue) -> u32 {
         Some(Prompt::TokenLists(lists)) => {
             u32::try_from(lists.iter().map(|list| list.0 as usize).sum::<usize>()).unwrap_or(u32::MAX)
         }
-        _ => estimate(raw),
+        _ => u32::try_from(estimate::tokens(raw.get())).unwrap_or(u32::MAX),
     }
 }
 
@@ -252,6 +258,14 @@ fn prompts(raw: &RawValue) -> u32 {
         Some(Prompt::Tokens(_)) | None => 1,
     };
     u32::try_from(many).unwrap_or(u32::MAX).max(1)
+}
+
+fn output_limit(body: &Bytes, members: &Members<'_>) -> OutputLimit {
+    let mut limit = OutputLimit::default();
+    for raw in [members.max_completion_tokens, members.max_tokens].into_iter().flatten() {
+        limit.found(place(body, raw), raw.get());
+    }
+    limit
 }
 
 /// Where and what, without a piece of the body.

@@ -36,6 +36,11 @@ impl Wire {
         !matches!(self, Self::Embeddings)
     }
 
+    /// Whether a request says how long its answer may be.
+    pub const fn limits_output(self) -> bool {
+        !matches!(self, Self::Embeddings)
+    }
+
     /// What a whole 200 body is.
     pub fn read_answer(self, body: &[u8]) -> Answer {
         match self {

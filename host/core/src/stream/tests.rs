@@ -6,6 +6,7 @@ const RULES: Rules = Rules {
     held_events_max: 64,
     held_bytes_max: 256 << 10,
     malformed_fails: false,
+    complete_max: None,
     choices: 1,
     hide_usage: false,
 };
@@ -107,6 +108,28 @@ fn what_is_held_is_bounded() {
     assert_eq!(play(few, "ROLE ROLE ROLE"), ("ROLE ROLE ROLE".to_owned(), true, None));
     let small = Rules { held_bytes_max: 100, ..RULES };
     assert!(play(small, "ROLE ROLE").1);
+}
+
+#[test]
+fn a_stream_held_to_its_end_shows_all_of_it_or_nothing() {
+    let held = Rules { complete_max: Some(4096), held_events_max: 1, held_bytes_max: 1, ..RULES };
+    let all = "ROLE a b FIN USAGE DONE";
+    assert_eq!(play(held, all), (all.to_owned(), true, Some(End::Well)));
+    assert_eq!(play(held, "ROLE a FIN CUT"), ("ROLE a FIN DONE".to_owned(), true, Some(End::Well)));
+    for (script, end) in [
+        ("ROLE ROLE a b", None),
+        ("ROLE a FIN", None),
+        ("ROLE a CUT", Some(End::Cut { proper: false })),
+        ("ROLE a END", Some(End::Cut { proper: true })),
+        ("ROLE END", Some(End::Empty)),
+        ("DONE", Some(End::Empty)),
+    ] {
+        assert_eq!(play(held, script), (String::new(), false, end), "{script}");
+    }
+    let (shown, committed, end) = play(held, "ROLE a ERR");
+    assert!(shown.is_empty() && !committed && matches!(end, Some(End::Error(_))));
+    let small = Rules { complete_max: Some(150), ..held };
+    assert_eq!(play(small, all), (String::new(), false, Some(End::TooLarge)));
 }
 
 #[test]

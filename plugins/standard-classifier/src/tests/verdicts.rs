@@ -102,7 +102,7 @@ fn each_kind_has_its_consequences() {
     let other = |failure: FailureFacts| FailureFacts { other_credential: true, ..failure };
     let with_another = [
         ("timeout", testing::failure(504), (Action::Switch, Count, None)),
-        ("rate limit", testing::failure(429), (Action::Switch, Count, Some(5_000))),
+        ("rate limit", testing::failure(429), (Action::RetrySame(Some(0)), Count, Some(5_000))),
         ("upstream", testing::failure(503), (Action::RetrySame(None), Count, None)),
         ("quota", quota, (Action::RetrySame(Some(0)), Open, Some(600_000))),
         ("model", testing::failure(404), (Action::Switch, Ignore, Some(30_000))),

@@ -65,7 +65,48 @@ fn what_is_read() {
     let plain = read(r#"{"model":"m","stream":null,"tools":[],"response_format":{"type":"text"},"messages":[{"content":"an image_url"}]}"#).unwrap();
     assert!(!plain.stream && !plain.usage.asked && !plain.tools && !plain.images && !plain.json_output);
     assert_eq!((plain.choices, plain.max_output_tokens, plain.messages, plain.affinity), (1, None, 1, None));
-    assert_eq!(plain.input_tokens, 7);
+    assert_eq!(plain.input_tokens, 5);
+}
+
+#[test]
+fn an_output_limit_is_lowered_or_added_and_nothing_else_changes() {
+    let cases = [
+        (r#"{ "model":"m" }"#, 100, r#"{"max_tokens":100, "model":"x" }"#, true),
+        (
+            r#"{"model":"m", "max_tokens" : 500 ,"a":1}"#,
+            100,
+            r#"{"model":"x", "max_tokens" : 100 ,"a":1}"#,
+            true,
+        ),
+        (
+            r#"{"max_completion_tokens":101,"model":"m"}"#,
+            100,
+            r#"{"max_completion_tokens":100,"model":"x"}"#,
+            true,
+        ),
+        (r#"{"model":"m","max_tokens":null}"#, 100, r#"{"model":"x","max_tokens":100}"#, true),
+        (r#"{"model":"m","max_tokens":100}"#, 100, r#"{"model":"x","max_tokens":100}"#, false),
+        (r#"{"model":"m","max_tokens":7}"#, 100, r#"{"model":"x","max_tokens":7}"#, false),
+        (r#"{"model":"m","max_tokens":"many"}"#, 100, r#"{"model":"x","max_tokens":"many"}"#, false),
+        (
+            r#"{"max_tokens":900,"model":"m","max_completion_tokens":50}"#,
+            100,
+            r#"{"max_tokens":100,"model":"x","max_completion_tokens":50}"#,
+            true,
+        ),
+        (
+            r#"{"x":{"max_tokens":900},"model":"m","max\u005ftokens":99999999999999999999}"#,
+            100,
+            r#"{"x":{"max_tokens":900},"model":"x","max\u005ftokens":100}"#,
+            true,
+        ),
+    ];
+    for (body, limit, sent, lowered) in cases {
+        let request = read(body).unwrap();
+        let edits = request.output_limit.lowered(&request.body, limit);
+        let (bytes, did) = (request.with_model("x", &edits), !edits.is_empty());
+        assert_eq!((std::str::from_utf8(&bytes).unwrap(), did), (sent, lowered), "{body}");
+    }
 }
 
 #[test]
@@ -80,13 +121,13 @@ fn odd_values_are_left_to_the_upstream() {
 #[test]
 fn prompts_and_inputs_are_measured_by_their_form() {
     let cases = [
-        (r#""abcdefgh""#, 1, 3),
-        (r#"["ab","cd"]"#, 2, 3),
+        (r#""abcdefgh""#, 1, 2),
+        (r#"["ab","cd"]"#, 2, 1),
         ("[1,2,3,4,5]", 1, 5),
         ("[[1,2],[3,4,5],[6]]", 3, 6),
-        ("[]", 1, 1),
-        ("null", 1, 1),
-        ("{}", 1, 1),
+        ("[]", 1, 0),
+        ("null", 1, 0),
+        ("{}", 1, 0),
     ];
     for (value, choices, tokens) in cases {
         let completion =
