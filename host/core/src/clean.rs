@@ -48,17 +48,27 @@ fn replacement(word: &str) -> Option<&'static str> {
     None
 }
 
-/// Dotted labels with a letter-only end, as `api.example.com` or `db.internal:8080`. A model name such as
-/// `gpt-4.1` or `llama-3.1-8b` is none: its last label is no word.
+/// Ends that make two labels a host and not, say, a field of a request.
+const ENDS: [&str; 10] = ["com", "net", "org", "io", "ai", "dev", "app", "cloud", "local", "internal"];
+
+/// Dotted labels with a letter-only end, as `api.example.com` or `db.internal:8080`, with or without a path
+/// behind. A model name such as `gpt-4.1` or `llama-3.1-8b` is none: its last label is no word. Nor is
+/// `messages.0.content`: no name of a host has a number between two words.
 fn is_host(word: &str) -> bool {
-    let (name, port) = word.split_once(':').map_or((word, None), |(name, port)| (name, Some(port)));
+    let host = word.split('/').next().unwrap_or(word);
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
     let labels: Vec<&str> = name.split('.').collect();
-    let dns =
-        |label: &&str| !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let dns = |label: &&str| {
+        label.chars().any(|c| c.is_ascii_alphabetic())
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let end = labels.last().copied().unwrap_or("");
+    let known_end = ENDS.iter().any(|known| end.eq_ignore_ascii_case(known));
     port.is_none_or(|port| port.parse::<u16>().is_ok())
-        && labels.len() >= if port.is_some() { 2 } else { 3 }
+        && labels.len() >= if port.is_some() || known_end { 2 } else { 3 }
         && labels.iter().all(dns)
-        && labels.last().is_some_and(|l| l.len() >= 2 && l.chars().all(|c| c.is_ascii_alphabetic()))
+        && end.len() >= 2
+        && end.chars().all(|c| c.is_ascii_alphabetic())
 }
 
 #[cfg(test)]
@@ -75,6 +85,7 @@ mod tests {
                 "model gpt-4.1 or llama-3.1-8b, param messages.0.content",
                 "model gpt-4.1 or llama-3.1-8b, param messages.0.content",
             ),
+            ("openai.com, api.openai.com/v1/x", "[host], [host]"),
             ("key sk-abcdefghijkl is bad", "key [key] is bad"),
             ("my-secret-key-1 stands here: (my-secret-key-1)", "[key] stands here: ([key])"),
             ("messages[0].content  é", "messages[0].content  é"),
