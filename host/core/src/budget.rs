@@ -52,12 +52,6 @@ impl Budget {
         self.deadline().saturating_duration_since(now.max(self.arrival))
     }
 
-    /// Whether a switch to a target that needs `needed` (see [`min_budget`]) still makes sense.
-    pub fn allows_switch(&self, now: Instant, needed: Duration) -> bool {
-        let left = self.left(now);
-        !left.is_zero() && left >= needed
-    }
-
     /// The clock of an attempt that begins now and has `own` for itself; where what it says is held back to
     /// its end, also `first_content` until something comes.
     pub fn attempt(&self, now: Instant, own: Duration, first_content: Option<Duration>) -> AttemptClock {

@@ -77,6 +77,8 @@ async fn read(
     let generation = ledger.generation().clone();
     let limit = generation.config.limits.body;
     let bytes = collect(body, limit, &ledger.shared().tracker).await?;
+    // The client's own time to send it is not the gateway's.
+    ledger.waited += clock::now().saturating_duration_since(ledger.arrival());
     let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
     ledger.facts = facts(ledger, &chat, &head.headers);
     ledger.model = Some(ledger.facts.model.clone());

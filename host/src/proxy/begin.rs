@@ -85,6 +85,9 @@ impl Call {
             }
         };
         let now = clock::now();
+        if now >= self.budget.deadline() {
+            return Err(NotBegun::End(Failure::BudgetExhausted));
+        }
         let limits = &target.config;
         let (own, first_content) = match (self.chat.stream, self.route.config.commit) {
             (false, _) => (limits.attempt, None),

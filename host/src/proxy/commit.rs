@@ -17,7 +17,7 @@ use super::error::Failure;
 use super::fault::upstream_request_id;
 use super::relay::{Relay, secrets_of, served};
 use super::request::returned;
-use super::respond::{Context, error_response};
+use super::respond::{Context, cleaned, error_response};
 use super::settle::{Ending, Ledger};
 use crate::clock;
 
@@ -39,14 +39,14 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
         target.cell.observe_quota(now, left);
     }
     let upstream_id = upstream_request_id(&ready.headers);
-    call.ledger.commits(target, ready.status, call.chat.stream, upstream_id, now);
+    call.ledger.commits(target, ready.status, ready.first_content, upstream_id, now);
     let Some(tags) = tags(&mut call.ledger, None, 200).await else {
         drop(attempt);
         return fail(call, Failure::PluginDenied).await;
     };
     let mut head = HeaderMap::with_capacity(20);
     returned(&ready.headers, &call.ledger.generation().config.return_headers, &mut head);
-    add_own(&call.ledger, tags, &mut head);
+    add_own(&mut call.ledger, tags, &mut head);
     let body = match ready.answer {
         ReadyAnswer::Stream { body, stream, end } => {
             head.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -71,16 +71,22 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
 }
 
 /// Shows why a routed request has no answer.
-pub(super) async fn fail(call: Box<Call>, failure: Failure) -> Response<Body> {
+pub(super) async fn fail(call: Box<Call>, mut failure: Failure) -> Response<Body> {
     let Call { ledger, route, global, .. } = *call;
     drop(global);
     let secrets: Vec<String> =
         route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
-    refuse(ledger, &failure, &secrets).await
+    if let Failure::Upstream(fault) = &mut failure
+        && let Some(error) = &fault.error
+    {
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        fault.error = Some(cleaned(error, &secrets));
+    }
+    refuse(ledger, &failure).await
 }
 
 /// Shows why a request has no answer, whether or not its route is known.
-pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure, secrets: &[String]) -> Response<Body> {
+pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Response<Body> {
     let status = failure.status().as_u16();
     let ending = Ending { status, outcome: failure.outcome(), error_code: Some(failure.code()) };
     // The client may leave while taggers are asked; the request has ended as it has.
@@ -96,9 +102,8 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure, secrets: 
         attempts: ledger.attempt_views(exposed),
         budget_left: ledger.budget.map(|b| b.left(clock::now())),
     };
-    let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
-    let mut response = error_response(failure, context, &secrets);
-    add_own(&ledger, tags, response.headers_mut());
+    let mut response = error_response(failure, context);
+    add_own(&mut ledger, tags, response.headers_mut());
     response
 }
 
@@ -116,8 +121,9 @@ async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Opti
     Some(tags)
 }
 
-fn add_own(ledger: &Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
+fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
     for tag in tags.into_iter().filter(|tag| tag.sink != Sink::Record) {
+        ledger.decision.response_tags.insert(tag.name.clone(), tag.value.clone());
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(tag.name), HeaderValue::try_from(tag.value)) {
             head.insert(name, value);
         }

@@ -88,7 +88,7 @@ pub(super) struct LastFault {
     pub error: Option<ProviderError>,
     /// Status a classifier wants.
     pub client_status: Option<u16>,
-    /// The wait the upstream asked for.
+    /// Until the first target of the route may be tried again.
     pub retry_after: Option<Duration>,
 }
 
@@ -235,6 +235,7 @@ impl Failure {
             Self::Upstream(fault) => {
                 fault.passes_on()
                     || matches!(fault.kind, FailureKind::AuthDenied | FailureKind::QuotaExhausted)
+                    || fault.retry_after.is_some_and(|wait| wait > Duration::from_secs(60))
             }
             _ => false,
         }

@@ -69,7 +69,7 @@ pub async fn call(
             set_write_limit(call.route.config.client_write);
             Box::pin(drive(call)).await
         }
-        Err((ledger, failure)) => commit::refuse(ledger, &failure, &[]).await,
+        Err((ledger, failure)) => commit::refuse(ledger, &failure).await,
     }
 }
 
@@ -83,7 +83,7 @@ async fn drive(mut call: Box<call::Call>) -> Response<Body> {
 /// Answers a request for a path that is not there.
 pub async fn not_found(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
     let ledger = open(shared, &request);
-    commit::refuse(ledger, &Failure::NotFound, &[]).await
+    commit::refuse(ledger, &Failure::NotFound).await
 }
 
 /// Answers a request with a method its path does not take.
@@ -93,7 +93,7 @@ pub async fn method_not_allowed(
     allow: &'static str,
 ) -> Response<Body> {
     let ledger = open(shared, &request);
-    commit::refuse(ledger, &Failure::MethodNotAllowed { allow }, &[]).await
+    commit::refuse(ledger, &Failure::MethodNotAllowed { allow }).await
 }
 
 /// The models there are, or one of them: every route is one.
@@ -110,7 +110,7 @@ pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&st
         Some(name) if generation.route(name).is_some() => json(&entry(name)),
         Some(name) => {
             let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
-            respond::error_response(&Failure::ModelNotFound { model: name.to_owned() }, context, &[])
+            respond::error_response(&Failure::ModelNotFound { model: name.to_owned() }, context)
         }
     };
     commit::add_request_id(shared, &id, response.headers_mut());
@@ -136,7 +136,7 @@ pub fn refused_page(shared: &Arc<Shared>, request: &Request<Incoming>, method: b
     let failure = if method { Failure::MethodNotAllowed { allow: "GET" } } else { Failure::NotFound };
     let id = admit::request_id(request.headers());
     let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
-    let mut response = respond::error_response(&failure, context, &[]);
+    let mut response = respond::error_response(&failure, context);
     commit::add_request_id(shared, &id, response.headers_mut());
     response
 }

@@ -1,6 +1,6 @@
 //! Planning: how each target stands, what the routers say, and what a client is told when nobody is left.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_core::facts::Candidate;
 use sluice_core::kind::{FailureKind, Role};
@@ -77,6 +77,15 @@ impl Blocked {
         }
     }
 
+    /// The failure it stands for, where that is known.
+    fn kind(&self) -> Option<FailureKind> {
+        match self {
+            Self::Open(_) => None,
+            Self::Cooling(_, kind) => Some(*kind),
+            Self::Aside(_, state) => Some(state.kind()),
+        }
+    }
+
     fn by_rate_limit(&self) -> bool {
         matches!(
             self,
@@ -118,6 +127,12 @@ impl Call {
             }
         }
         // Also where the upstream wants no credential and still refused us: a switch would hide either.
+        if let Some(position) = plan.first_choice
+            && let Some(blocked) = &blocked[position]
+        {
+            let last = self.target(position).cell.last_failure_kind();
+            self.ledger.first_choice_left_out(blocked.kind().or(last));
+        }
         let denied = |p: usize| {
             matches!(
                 blocked[p],
@@ -211,10 +226,10 @@ impl Call {
     pub fn nobody(&self, now: Instant) -> Failure {
         let fit = (0..self.route.targets.len()).filter(|&position| self.lacks(position).is_empty());
         let blocked: Vec<Blocked> = fit.filter_map(|p| Blocked::of(self.target(p), now)).collect();
-        let wait = blocked.iter().filter_map(Blocked::until).min().map(|until| until - now.min(until));
-        // A probe that is out may end any moment.
-        let wait =
-            if blocked.iter().any(|b| b.until().is_none()) { Some(wait.unwrap_or_default()) } else { wait };
+        let first = blocked.iter().filter_map(Blocked::until).min().map(|until| until - now.min(until));
+        // A probe that is out may end any moment, and a target that is free again may be tried now.
+        let soon = blocked.is_empty() || blocked.iter().any(|b| b.until().is_none());
+        let wait = if soon { Some(Duration::ZERO) } else { first };
         if !blocked.is_empty() && blocked.iter().all(Blocked::by_rate_limit) {
             Failure::RateLimited { wait }
         } else {

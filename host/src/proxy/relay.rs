@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use sluice_core::kind::{Outcome, Stage, TransportError};
 use sluice_core::stream::{ChatStream, End};
+use tokio_util::task::TaskTracker;
 
 use super::begin::{Attempt, Hold};
 use super::call::Call;
@@ -33,13 +34,18 @@ const PIECE: usize = 64 << 10;
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// A stream on its way to the client.
-pub struct Relay(State);
+pub struct Relay {
+    state: State,
+    tracker: TaskTracker,
+}
+
+type Verdict = Pin<Box<dyn Future<Output = Bytes> + Send>>;
 
 enum State {
     /// The upstream is read and the client fed.
     Flowing(Box<Flowing>),
     /// The stream broke; its verdict is awaited, so that the breaker knows before the client does.
-    Breaking(Pin<Box<dyn Future<Output = Bytes> + Send>>),
+    Breaking(Verdict),
     /// Everything is said.
     Over,
 }
@@ -72,7 +78,8 @@ impl Relay {
         let route = &call.route.config;
         let idle = IdleClock::new(route.idle, stream.content_events());
         let (keep_alive, length) = (KeepAlive::new(route.keep_alive), LengthClock::new(route.stream_max));
-        Self(State::Flowing(Box::new(Flowing {
+        let tracker = call.ledger.shared().tracker.clone();
+        let state = State::Flowing(Box::new(Flowing {
             call,
             attempt,
             body,
@@ -84,13 +91,14 @@ impl Relay {
             length,
             gather: Gather::default(),
             malformed_told: 0,
-        })))
+        }));
+        Self { state, tracker }
     }
 
     /// The next bytes for the client; none when everything is said.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            match &mut self.0 {
+            match &mut self.state {
                 State::Flowing(flowing) => match flowing.poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Flow::Bytes(bytes)) => return Poll::Ready(Some(bytes)),
@@ -99,17 +107,17 @@ impl Relay {
                 State::Breaking(verdict) => match verdict.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(event) => {
-                        self.0 = State::Over;
+                        self.state = State::Over;
                         return Poll::Ready(Some(event));
                     }
                 },
                 State::Over => return Poll::Ready(None),
             }
-            let State::Flowing(flowing) = std::mem::replace(&mut self.0, State::Over) else { continue };
+            let State::Flowing(flowing) = std::mem::replace(&mut self.state, State::Over) else { continue };
             match flowing.finish() {
                 Finish::Well(last) => return Poll::Ready(last),
                 Finish::Broken { partial, verdict } => {
-                    self.0 = State::Breaking(verdict);
+                    self.state = State::Breaking(verdict);
                     if let Some(partial) = partial {
                         return Poll::Ready(Some(partial));
                     }
@@ -121,9 +129,14 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // A client that leaves after the finish reason has its answer.
-        if let State::Flowing(flowing) = std::mem::replace(&mut self.0, State::Over) {
-            flowing.client_left();
+        match std::mem::replace(&mut self.state, State::Over) {
+            // A client that leaves after the finish reason has its answer.
+            State::Flowing(flowing) => flowing.client_left(),
+            // The stream broke before the client left: that is still learnt from.
+            State::Breaking(verdict) if tokio::runtime::Handle::try_current().is_ok() => {
+                self.tracker.spawn(async move { drop(verdict.await) });
+            }
+            State::Breaking(_) | State::Over => {}
         }
     }
 }
@@ -135,7 +148,7 @@ enum Flow {
 
 enum Finish {
     Well(Option<Bytes>),
-    Broken { partial: Option<Bytes>, verdict: Pin<Box<dyn Future<Output = Bytes> + Send>> },
+    Broken { partial: Option<Bytes>, verdict: Verdict },
 }
 
 impl Flowing {
@@ -282,7 +295,10 @@ async fn settle_broken(
     event
 }
 
-/// The keys that must not stand in a text which is passed on.
+/// What must not stand in a text which is passed on: keys, fixed header values, where the upstream is.
 pub(super) fn secrets_of(upstream: &config::Upstream) -> Vec<String> {
-    upstream.credentials.iter().map(|credential| credential.key.expose_secret().to_owned()).collect()
+    let keys = upstream.credentials.iter().map(|credential| credential.key.expose_secret().to_owned());
+    let headers = upstream.headers.iter().map(|(_, value)| value.expose_secret().to_owned());
+    let place = [Some(upstream.base.authority.to_string()), upstream.base.query.clone()];
+    keys.chain(headers).chain(place.into_iter().flatten()).collect()
 }

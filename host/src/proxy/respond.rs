@@ -62,18 +62,31 @@ struct ErrorObject {
     budget_left_ms: Option<u64>,
 }
 
-/// Builds the response of a failed request. Tags are added by the caller.
-pub(super) fn error_response(failure: &Failure, context: Context, secrets: &[&str]) -> Response<Body> {
+/// An upstream's error as it may be passed on: without hosts and keys, and bounded.
+pub(super) fn cleaned(error: &ProviderError, secrets: &[&str]) -> ProviderError {
+    let text = |text: &Option<String>| text.as_deref().map(|text| clean(text, secrets));
+    ProviderError {
+        message: text(&error.message),
+        kind: text(&error.kind),
+        code: text(&error.code),
+        param: text(&error.param),
+        more: further_members(error, secrets),
+        ..error.clone()
+    }
+}
+
+/// Builds the response of a failed request. Tags are added by the caller, who has cleaned what is passed on.
+pub(super) fn error_response(failure: &Failure, context: Context) -> Response<Body> {
     let passed_on = match failure {
         Failure::Upstream(fault) if fault.passes_on() => fault.error.as_ref(),
         _ => None,
     };
     let error = ErrorObject {
-        message: clean(&failure.message(), secrets),
+        message: failure.message(),
         r#type: passed_on.and_then(|e| e.kind.clone()).unwrap_or_else(|| failure.kind().to_owned()),
         param: failure.param(),
         code: code_value(failure, passed_on),
-        more: passed_on.map(|e| further_members(e, secrets)).unwrap_or_default(),
+        more: passed_on.map(|e| e.more.clone()).unwrap_or_default(),
         request_id: context.request_id,
         attempts: context.attempts,
         budget_left_ms: context.budget_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
@@ -182,14 +195,15 @@ pub(super) fn error_event(broken: &Break, secrets: &[&str]) -> Bytes {
         code: Value,
     }
     let reported = match broken {
-        Break::Reported(error) => Some(error),
+        Break::Reported(error) => Some(cleaned(error, secrets)),
         _ => None,
     };
+    let reported = reported.as_ref();
     let code = reported.and_then(|e| e.code.as_deref().map(|code| (code, e.code_is_number)));
     let object = Object {
         message: reported
             .and_then(|e| e.message.as_deref())
-            .map_or_else(|| broken.message().to_owned(), |message| clean(message, secrets)),
+            .map_or_else(|| broken.message().to_owned(), ToOwned::to_owned),
         r#type: reported.and_then(|e| e.kind.clone()).unwrap_or_else(|| "api_error".to_owned()),
         param: reported.and_then(|e| e.param.clone()),
         code: match code {

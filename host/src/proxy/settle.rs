@@ -64,6 +64,8 @@ pub(super) struct Ledger {
     asked: Vec<PluginRef>,
     attempts: Vec<AttemptNote>,
     first_failure: Option<FailureKind>,
+    /// Why the first choice was not even tried.
+    left_out: Option<FailureKind>,
     role: Role,
     served: Option<Served>,
     served_index: Option<u32>,
@@ -105,6 +107,7 @@ impl Ledger {
             asked: Vec::new(),
             attempts: Vec::new(),
             first_failure: None,
+            left_out: None,
             role: Role::Primary,
             served: None,
             served_index: None,
@@ -225,6 +228,16 @@ impl Ledger {
         self.first_failure.get_or_insert(FailureKind::GatewaySaturated);
     }
 
+    /// The first choice was left out, after failures of this kind in earlier requests.
+    pub fn first_choice_left_out(&mut self, kind: Option<FailureKind>) {
+        self.left_out = kind;
+    }
+
+    /// Why the first choice was left: the first failure of this request, else what had closed it off before.
+    fn failure_kind(&self) -> Option<FailureKind> {
+        self.first_failure.or(self.left_out)
+    }
+
     /// A target was left out because it is open or cooling.
     pub fn skipped(&self, target: &Target) {
         self.event(ProviderEvent::SkippedUnhealthy, target.config.target.key.clone(), None, None, None);
@@ -247,12 +260,12 @@ impl Ledger {
         &mut self,
         target: &Target,
         status: u16,
-        streaming: bool,
+        first_content: Option<Instant>,
         upstream_request_id: Option<String>,
         now: Instant,
     ) {
         self.latency = Some(now.saturating_duration_since(self.arrival));
-        self.first_content = self.latency.filter(|_| streaming);
+        self.first_content = first_content.map(|at| at.saturating_duration_since(self.arrival));
         self.budget_left = self.budget.map(|b| b.left(now));
         self.served = Some(Served {
             target: target.config.target.key.clone(),
@@ -264,7 +277,7 @@ impl Ledger {
             let took = now.saturating_duration_since(note.started);
             note.committed = Some(took);
             note.record.took = took;
-            note.record.ttft = Some(took).filter(|_| streaming);
+            note.record.ttft = first_content.map(|at| at.saturating_duration_since(note.started));
             note.record.status = Some(status);
             note.record.upstream_request_id = upstream_request_id;
         }
@@ -332,7 +345,7 @@ impl Ledger {
             phase,
             served: self.served_index,
             degraded: self.degraded(),
-            failure_kind: self.first_failure,
+            failure_kind: self.failure_kind(),
             attempts: self
                 .attempts
                 .iter()
@@ -405,7 +418,7 @@ impl Ledger {
             stream: self.facts.streaming,
             status: ending.status,
             outcome: ending.outcome,
-            failure_kind: self.first_failure,
+            failure_kind: self.failure_kind(),
             latency: self.latency,
             ttft: self.first_content,
             duration,

@@ -21,6 +21,9 @@ use super::wire::Wire;
 /// Deepest nesting of objects and lists that is let through.
 pub const DEPTH_MAX: usize = 128;
 
+/// Most top-level keys; the API knows some forty.
+pub const KEYS_MAX: usize = 1024;
+
 /// Why a body is refused before any upstream is asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
@@ -30,6 +33,9 @@ pub enum BodyError {
     /// Nested too deeply.
     #[error("the body is nested more than {DEPTH_MAX} levels deep")]
     Depth,
+    /// More top-level keys than any request has.
+    #[error("the body has more than {KEYS_MAX} top-level keys")]
+    Keys,
     /// A top-level key comes twice, so that two readers could see two requests.
     #[error("the top-level key {0:?} comes more than once")]
     Duplicate(String),
@@ -98,6 +104,7 @@ struct Members<'a> {
     user: Option<&'a RawValue>,
     safety_identifier: Option<&'a RawValue>,
     duplicate: Option<String>,
+    too_many: bool,
 }
 
 impl<'a> Members<'a> {
@@ -140,6 +147,10 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 let mut keys = HashSet::new();
                 while let Some(Key(key)) = map.next_key()? {
                     let value: &RawValue = map.next_value()?;
+                    members.too_many |= keys.len() >= KEYS_MAX;
+                    if members.too_many {
+                        continue;
+                    }
                     if let Some(slot) = members.slot(&key) {
                         *slot = Some(value);
                     }
@@ -172,6 +183,9 @@ impl ChatRequest {
         }
         let members: Members<'_> =
             serde_json::from_slice(&body).map_err(|e| BodyError::Json(position(&e)))?;
+        if members.too_many {
+            return Err(BodyError::Keys);
+        }
         if let Some(key) = members.duplicate {
             return Err(BodyError::Duplicate(key.chars().take(64).collect()));
         }

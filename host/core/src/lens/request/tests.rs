@@ -159,3 +159,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn more_top_level_keys_than_any_request_has_are_refused() {
+    let keys = |n: usize| (0..n).map(|i| format!(r#""k{i}":1"#)).collect::<Vec<_>>().join(",");
+    let body = |n: usize| format!(r#"{{"model":"m",{}}}"#, keys(n));
+    assert!(read(&body(KEYS_MAX - 1)).is_ok());
+    assert_eq!(read(&body(KEYS_MAX)), Err(BodyError::Keys));
+}
