@@ -39,7 +39,7 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
         target.cell.observe_quota(now, left);
     }
     let upstream_id = upstream_request_id(&ready.headers);
-    call.ledger.commits(target, ready.status, ready.first_content, upstream_id, now);
+    call.ledger.commits(target, ready.status, ready.first_content.is_some(), upstream_id, now);
     let Some(tags) = tags(&mut call.ledger, None, 200).await else {
         drop(attempt);
         return fail(call, Failure::PluginDenied).await;

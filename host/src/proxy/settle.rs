@@ -3,6 +3,8 @@
 //! A [`Ledger`] settles exactly once, in its `Drop`: with the ending it was given, or, when it was given none, as
 //! a client that left. So no path out of the proxy can forget a request, and none can count it twice.
 
+mod telling;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -260,12 +262,13 @@ impl Ledger {
         &mut self,
         target: &Target,
         status: u16,
-        first_content: Option<Instant>,
+        content: bool,
         upstream_request_id: Option<String>,
         now: Instant,
     ) {
         self.latency = Some(now.saturating_duration_since(self.arrival));
-        self.first_content = first_content.map(|at| at.saturating_duration_since(self.arrival));
+        // What is held until it is whole reaches the client at commit, whenever it came.
+        self.first_content = self.latency.filter(|_| content);
         self.budget_left = self.budget.map(|b| b.left(now));
         self.served = Some(Served {
             target: target.config.target.key.clone(),
@@ -277,7 +280,7 @@ impl Ledger {
             let took = now.saturating_duration_since(note.started);
             note.committed = Some(took);
             note.record.took = took;
-            note.record.ttft = first_content.map(|at| at.saturating_duration_since(note.started));
+            note.record.ttft = Some(took).filter(|_| content);
             note.record.status = Some(status);
             note.record.upstream_request_id = upstream_request_id;
         }
@@ -338,43 +341,6 @@ impl Ledger {
         self.role == Role::Fallback
     }
 
-    /// What a tagger is told.
-    pub fn answer_facts(&self, phase: TagPhase, ending: Option<&Ending>, status: u16) -> AnswerFacts {
-        let now = clock::now();
-        AnswerFacts {
-            phase,
-            served: self.served_index,
-            degraded: self.degraded(),
-            failure_kind: self.failure_kind(),
-            attempts: self
-                .attempts
-                .iter()
-                .map(|note| AttemptFacts {
-                    target: note.target_index,
-                    kind: note.record.kind,
-                    status: note.record.status,
-                    took: note.record.took,
-                })
-                .collect(),
-            latency: self.latency.unwrap_or_else(|| now.saturating_duration_since(self.arrival)),
-            first_content: self.first_content,
-            duration: (phase == TagPhase::Record).then(|| now.saturating_duration_since(self.arrival)),
-            status,
-            outcome: ending.map(|e| e.outcome),
-            error_code: ending.and_then(|e| e.error_code.clone()),
-            usage: self.usage,
-            max_tokens_lowered: self.max_tokens_lowered,
-            policy: self.policy_line(phase),
-        }
-    }
-
-    /// Those that decided so far, and those that are about to.
-    fn policy_line(&self, phase: TagPhase) -> String {
-        let mut asked = self.asked.clone();
-        asked.extend(self.generation.policy.taggers(phase == TagPhase::Head));
-        policy::policy_line(self.generation.number, &asked)
-    }
-
     /// Keeps the tags that are for the record.
     pub fn keep_record_tags(&mut self, tags: &[Tag]) {
         for tag in tags.iter().filter(|tag| matches!(tag.sink, Sink::Record | Sink::Both)) {
@@ -382,57 +348,11 @@ impl Ledger {
         }
     }
 
-    /// The attempts, as an error shows them.
-    pub fn attempt_views(&self, with_target: bool) -> Vec<AttemptView> {
-        let view = |note: &AttemptNote| AttemptView {
-            n: note.record.n,
-            role: note.record.role.as_str(),
-            target: with_target.then(|| note.record.target.to_string()),
-            kind: note.record.kind.map(FailureKind::as_str),
-            status: note.record.status,
-            ms: u64::try_from(note.record.took.as_millis()).unwrap_or(u64::MAX),
-        };
-        self.attempts.iter().map(view).collect()
-    }
-
     /// The request has ended. It is written when the ledger is dropped.
     pub fn end(&mut self, ending: Ending) {
         let now = clock::now();
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(now)));
         self.ending.get_or_insert(ending);
-    }
-
-    fn record(&mut self, ending: &Ending) -> (Record, Decision, Option<Duration>) {
-        let attempts: Vec<AttemptRecord> = self.attempts.drain(..).map(|note| note.record).collect();
-        let duration = clock::now().saturating_duration_since(self.arrival);
-        let busy: Duration = attempts.iter().map(|a| a.took).sum();
-        let overhead = self.latency.map(|latency| latency.saturating_sub(busy + self.waited));
-        let record = Record {
-            time: self.wall,
-            request_id: self.facts.id.clone(),
-            caller: self.facts.caller.clone(),
-            endpoint: std::mem::take(&mut self.endpoint),
-            model: self.model.clone(),
-            served: self.served.take(),
-            role: self.role,
-            stream: self.facts.streaming,
-            status: ending.status,
-            outcome: ending.outcome,
-            failure_kind: self.failure_kind(),
-            latency: self.latency,
-            ttft: self.first_content,
-            duration,
-            attempts,
-            budget: self.budget.map_or(Duration::ZERO, |b| b.total()),
-            budget_left: self.budget_left.unwrap_or_default(),
-            tokens: self.usage,
-            max_tokens_lowered: self.max_tokens_lowered,
-            generation: self.generation.number,
-            plugins: std::mem::take(&mut self.asked),
-            decision: self.choices.take(),
-            tags: std::mem::take(&mut self.record_tags),
-        };
-        (record, std::mem::take(&mut self.decision), overhead)
     }
 }
 
