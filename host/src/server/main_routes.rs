@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::conn::Serve;
 use super::io::WriteLimit;
-use super::snapshot::{self, Health};
+use super::snapshot::{self, Health, Reader};
 use crate::proxy::{self, Body, Shared};
 
 /// Answers applications.
@@ -44,7 +44,8 @@ impl Serve for Main {
                 }
                 CHAT => proxy::method_not_allowed(shared, request, "POST").await,
                 "/livez" | "/readyz" if get => {
-                    let page = snapshot::health_page(request.uri().path(), &self.health, shared);
+                    let page =
+                        snapshot::health_page(request.uri().path(), &self.health, shared, Reader::Caller);
                     proxy::page(shared, &request, page.status, page.body)
                 }
                 MODELS if get => proxy::models(shared, &request, None),
