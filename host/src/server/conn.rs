@@ -4,9 +4,10 @@
 //! request, and on HTTP/2, it is seen to here.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -21,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::calls::Calls;
-use super::io::{Bounded, WriteLimit};
+use super::io::{Bounded, Reads, WriteLimit};
+use super::leaving::{Leaving, Socket};
 use super::unread::{Served, Watch};
 use crate::proxy::Body;
 
@@ -81,8 +83,10 @@ impl<S: Serve> Listener<S> {
             let _ = stream.set_nodelay(true);
             let service = self.service.clone();
             let (closing, tracker) = (closing.clone(), self.tracker.clone());
+            let socket = Socket::new(stream);
             self.tracker.spawn(async move {
-                serve_connection(TokioIo::new(stream), service, tracker, closing).await;
+                let leaving = Leaving::Of(socket.clone());
+                serve_connection(TokioIo::new(socket), leaving, service, tracker, closing).await;
                 drop(place);
             });
         }
@@ -90,12 +94,17 @@ impl<S: Serve> Listener<S> {
 }
 
 /// Serves one connection to its end. Once `closing`, the call it is in is its last.
-pub async fn serve_connection<I, S>(io: I, service: Arc<S>, tracker: TaskTracker, closing: CancellationToken)
-where
+pub async fn serve_connection<I, S>(
+    io: I,
+    mut leaving: Leaving,
+    service: Arc<S>,
+    tracker: TaskTracker,
+    closing: CancellationToken,
+) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let (writes, calls) = (WriteLimit::default(), Calls::default());
+    let (writes, reads, calls) = (WriteLimit::default(), Reads::default(), Calls::default());
     let answer = service_fn(|request: Request<Incoming>| {
         let call = calls.begin(request.version());
         let http2 = request.version() >= http::Version::HTTP_2;
@@ -112,11 +121,11 @@ where
     let mut builder = auto::Builder::new(Tracked(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
-    let io = Bounded::new(io, writes.clone());
+    let io = Bounded::new(io, writes.clone(), reads.clone());
     let mut connection = std::pin::pin!(builder.serve_connection(io, answer));
     // How a connection ends is the client's affair: what matters was settled by the calls on it.
     tokio::select! {
-        _ = connection.as_mut() => return,
+        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => return,
         () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
         () = calls.quiet(HEAD_WAIT) => {
             connection.as_mut().graceful_shutdown();
@@ -127,7 +136,20 @@ where
             return;
         }
     }
-    let _ = connection.await;
+    poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)).await;
+}
+
+/// Ready once the connection has ended, or its client has left without the connection being able to see it.
+fn poll_served(
+    connection: Pin<&mut impl Future>,
+    reads: &Reads,
+    leaving: &mut Leaving,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    if connection.poll(cx).is_ready() {
+        return Poll::Ready(());
+    }
+    if reads.are_waiting() { Poll::Pending } else { leaving.poll_left(cx) }
 }
 
 /// Runs the tasks of HTTP/2 connections under the tracker that drain waits for.

@@ -5,6 +5,7 @@ mod admin;
 mod calls;
 mod conn;
 mod io;
+mod leaving;
 mod main_routes;
 pub mod pages;
 mod snapshot;
@@ -12,5 +13,6 @@ mod unread;
 
 pub use admin::Admin;
 pub use conn::{Listener, Serve, serve_connection};
+pub use leaving::Leaving;
 pub use main_routes::Main;
 pub use snapshot::Health;
