@@ -102,6 +102,8 @@ impl Gateway {
         let telemetry = Telemetry::new(&Names::of(&config), &config.log, config.decisions, writer)?;
         let (tracker, stop, closing) =
             (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        // Whatever runs already ends if the start fails further down.
+        let unfinished = stop.clone().drop_guard();
         let watch = Arc::new(Watch(telemetry.clone()));
         let cells = Arc::new(State::new(watch.clone()).attach(&config, clock::now()));
         let clients = Arc::new(clients(&config, outside.dial.as_ref(), &tracker, &stop)?);
@@ -140,6 +142,7 @@ impl Gateway {
         tracker.spawn(Listener::new(socket, main, tracker.clone()).run(closing.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry));
         tracker.spawn(Listener::new(admin_socket, pages, tracker.clone()).run(stop.clone()));
+        unfinished.disarm();
         Ok(Self { shared, health, listen, admin, drain: config.drain, closing, stop })
     }
 
@@ -305,3 +308,7 @@ fn builtin_settings(config: &Config) -> BuiltinSettings {
         tagger_json: tagger.to_string(),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop where it fails")]
+mod tests;
