@@ -144,7 +144,7 @@ async fn a_call_that_waits_to_come_back_is_let_go_at_the_signal() {
         .start()
         .await;
     let latch = Latch::new();
-    x.a.queue([&[HOLD(&latch)], &Script::from(STATUS(503)).0[..]].concat());
+    x.a.queue([&[HOLD(&latch)], &STATUS(503).0[..]].concat());
     x.b.play([ROLE, TXT("one "), SILENT]);
     // One call has A; another queues there and gives its place back, which a third takes.
     let mut first = x.call("chat").begin().await;

@@ -61,7 +61,7 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
                 estimated: true,
             }));
             drop(served(&mut call, attempt));
-            Body::full(body)
+            Body::full(body).runs(call.ledger.shared().running.token())
         }
     };
     let mut response = Response::new(body);
@@ -98,7 +98,7 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure, secrets: 
     let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
     let mut response = error_response(failure, context, &secrets);
     add_own(&ledger, tags, response.headers_mut());
-    response
+    response.map(|body| body.runs(ledger.shared().running.token()))
 }
 
 /// Asks the taggers; none: one that must answer could not.

@@ -20,6 +20,7 @@ use super::call::Call;
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
+use super::last_call::Ear;
 use super::respond::{Break, error_event};
 use super::settle::Ending;
 use crate::clock;
@@ -31,7 +32,9 @@ use secrecy::ExposeSecret as _;
 const PIECE: usize = 64 << 10;
 
 /// A stream on its way to the client.
-pub struct Relay(State);
+pub struct Relay {
+    state: State,
+}
 
 enum State {
     /// The upstream is read and the client fed.
@@ -52,6 +55,9 @@ struct Flowing {
     idle: IdleClock,
     gather: Gather,
     malformed_told: u64,
+    ear: Ear,
+    /// The gateway waits no longer.
+    last_call: bool,
 }
 
 impl Relay {
@@ -64,7 +70,7 @@ impl Relay {
         end: Option<End>,
     ) -> Self {
         let idle = IdleClock::new(call.route.config.idle, clock::now(), stream.content_events());
-        Self(State::Flowing(Box::new(Flowing {
+        let state = State::Flowing(Box::new(Flowing {
             call,
             attempt,
             body,
@@ -73,13 +79,16 @@ impl Relay {
             idle,
             gather: Gather::default(),
             malformed_told: 0,
-        })))
+            ear: Ear::default(),
+            last_call: false,
+        }));
+        Self { state }
     }
 
     /// The next bytes for the client; none when everything is said.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            match &mut self.0 {
+            match &mut self.state {
                 State::Flowing(flowing) => match flowing.poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Flow::Bytes(bytes)) => return Poll::Ready(Some(bytes)),
@@ -88,17 +97,17 @@ impl Relay {
                 State::Breaking(verdict) => match verdict.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(event) => {
-                        self.0 = State::Over;
+                        self.state = State::Over;
                         return Poll::Ready(Some(event));
                     }
                 },
                 State::Over => return Poll::Ready(None),
             }
-            let State::Flowing(flowing) = std::mem::replace(&mut self.0, State::Over) else { continue };
+            let State::Flowing(flowing) = std::mem::replace(&mut self.state, State::Over) else { continue };
             match flowing.finish() {
                 Finish::Well(last) => return Poll::Ready(last),
                 Finish::Broken { partial, verdict } => {
-                    self.0 = State::Breaking(verdict);
+                    self.state = State::Breaking(verdict);
                     if let Some(partial) = partial {
                         return Poll::Ready(Some(partial));
                     }
@@ -110,8 +119,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // A client that leaves after the finish reason has its answer.
-        if let State::Flowing(flowing) = std::mem::replace(&mut self.0, State::Over) {
+        if let State::Flowing(flowing) = std::mem::replace(&mut self.state, State::Over) {
             flowing.client_left();
         }
     }
@@ -130,6 +138,9 @@ enum Finish {
 impl Flowing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Flow> {
         self.idle.resumes();
+        if self.end.is_none() && self.ear.poll_reached(&self.call.ledger.shared().last_call, cx).is_ready() {
+            return self.cut_short();
+        }
         while self.end.is_none() {
             if self.stream.waiting() >= PIECE {
                 return Poll::Ready(self.hand_on());
@@ -173,6 +184,14 @@ impl Flowing {
         Poll::Ready(Flow::Ended)
     }
 
+    /// The gateway goes down: what has come is shown, and why there is no more.
+    fn cut_short(&mut self) -> Poll<Flow> {
+        self.last_call = !self.stream.finished();
+        self.end = Some(self.stream.body_ended(false));
+        self.tell_malformed();
+        Poll::Ready(Flow::Ended)
+    }
+
     fn tell_malformed(&mut self) {
         let key = self.call.target(self.attempt.position).cell.key().clone();
         while self.malformed_told < self.stream.malformed() {
@@ -186,6 +205,11 @@ impl Flowing {
     fn finish(mut self) -> Finish {
         let last = Some(self.stream.take_output()).filter(|bytes| !bytes.is_empty());
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
+        if self.last_call {
+            self.interrupted(&Break::Draining);
+            let event = error_event(&Break::Draining, &[]);
+            return Finish::Broken { partial: last, verdict: Box::pin(std::future::ready(event)) };
+        }
         let (broken, transport) = match self.end.take() {
             Some(End::Well) => {
                 // After the end marker the place is free at once, whatever the upstream still does.
@@ -206,11 +230,22 @@ impl Flowing {
         Finish::Broken { partial: last, verdict }
     }
 
+    /// The stream ends before the answer does, and neither the upstream nor the client is the reason.
+    fn interrupted(&mut self, why: &Break) {
+        let key = self.call.target(self.attempt.position).cell.key().clone();
+        let ledger = &mut self.call.ledger;
+        ledger.attempt_cancelled();
+        ledger.interrupted(&key, why.code());
+    }
+
+    /// Nobody takes the rest. A client that leaves after the finish reason has its answer.
     fn client_left(mut self) {
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
         if self.stream.finished() {
             let hold = served(&mut self.call, self.attempt);
             self.body.finish_aside(hold);
+        } else if self.call.ledger.shared().last_call.is_reached() {
+            self.interrupted(&Break::Draining);
         }
     }
 }
@@ -233,11 +268,8 @@ async fn settle_broken(
     broken: Break,
     transport: Option<TransportError>,
 ) -> Bytes {
-    let code = broken.code();
-    call.ledger.end(Ending { status: 200, outcome: Outcome::Interrupted, error_code: Some(code.to_owned()) });
     let key = call.target(attempt.position).cell.key().clone();
-    let reason = crate::telemetry::names::Interruption::of_code(code);
-    call.ledger.shared().telemetry.metrics().stream_interrupted(&key, reason);
+    call.ledger.interrupted(&key, broken.code());
     let secrets: Vec<String> = secrets_of(&call.target(attempt.position).config.target.upstream);
     let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
     let event = error_event(&broken, &secrets);

@@ -140,6 +140,8 @@ pub(super) enum Break {
     Malformed,
     /// An event was larger than the limit.
     EventTooLarge,
+    /// The gateway goes down and waits no longer; nobody is to blame.
+    Draining,
 }
 
 impl Break {
@@ -150,6 +152,7 @@ impl Break {
             Self::Stalled => "stream_stalled",
             Self::Malformed => "malformed_event",
             Self::EventTooLarge => "event_too_large",
+            Self::Draining => "draining",
         }
     }
 
@@ -160,6 +163,7 @@ impl Break {
             Self::Stalled => "the upstream stopped sending in the middle of the answer",
             Self::Malformed => "the upstream sent an event that cannot be read",
             Self::EventTooLarge => "the upstream sent an event larger than the limit",
+            Self::Draining => "the gateway is shutting down",
         }
     }
 }

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use sluice_core::budget::Budget;
@@ -14,6 +13,7 @@ use sluice_core::facts::{
     AnswerFacts, Asked, AttemptFacts, Moment, PluginRef, RequestFacts, Sink, Tag, TagPhase, Usage,
 };
 use sluice_core::kind::{FailureKind, Outcome, Role};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Shared;
 use super::respond::AttemptView;
@@ -23,6 +23,7 @@ use crate::policy;
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
+use crate::telemetry::names::Interruption;
 use crate::telemetry::record::{AttemptRecord, Choice, Record, Served};
 
 /// Status of a request whose client left.
@@ -37,6 +38,10 @@ pub(super) struct Ending {
     pub outcome: Outcome,
     /// `error.code` of our answer.
     pub error_code: Option<String>,
+}
+
+impl Ending {
+    const LEFT: Self = Self { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None };
 }
 
 /// One attempt, as it will be told.
@@ -80,6 +85,8 @@ pub(super) struct Ledger {
     pub decision: Decision,
     record_tags: BTreeMap<String, String>,
     ending: Option<Ending>,
+    /// Until everything is said.
+    running: TaskTrackerToken,
 }
 
 impl Ledger {
@@ -90,8 +97,8 @@ impl Ledger {
         endpoint: Cow<'static, str>,
         id: Arc<str>,
     ) -> Self {
-        shared.running.fetch_add(1, Ordering::Relaxed);
         Self {
+            running: shared.running.token(),
             shared,
             generation,
             arrival: clock::now(),
@@ -284,8 +291,8 @@ impl Ledger {
         }
     }
 
-    /// The running attempt ends with the client.
-    fn attempt_cancelled(&mut self) {
+    /// The running attempt ends with the client, or with the gateway.
+    pub fn attempt_cancelled(&mut self) {
         let now = clock::now();
         let Some(note) = self.attempts.last_mut().filter(|note| note.record.kind.is_none()) else { return };
         if note.committed.is_none() {
@@ -374,6 +381,13 @@ impl Ledger {
         self.attempts.iter().map(view).collect()
     }
 
+    /// The stream of a target has ended before its answer did.
+    pub fn interrupted(&mut self, target: &Arc<str>, code: &str) {
+        let reason = Interruption::of_code(code);
+        self.shared.telemetry.metrics().stream_interrupted(target, reason);
+        self.end(Ending { status: 200, outcome: Outcome::Interrupted, error_code: Some(code.to_owned()) });
+    }
+
     /// The request has ended. It is written when the ledger is dropped.
     pub fn end(&mut self, ending: Ending) {
         let now = clock::now();
@@ -417,10 +431,9 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        self.shared.running.fetch_sub(1, Ordering::Relaxed);
         let ending = self.ending.take().unwrap_or_else(|| {
             self.attempt_cancelled();
-            Ending { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None }
+            Ending::LEFT
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         let telemetry = self.shared.telemetry.clone();
@@ -434,12 +447,14 @@ impl Drop for Ledger {
         let facts = self.facts.clone();
         let policy = self.generation.policy.clone();
         let (mut record, decision, overhead) = self.record(&ending);
+        let running = self.running.clone();
         self.shared.tracker.spawn(async move {
             let asked = policy.tag(&facts, moment, &answer).await;
             for tag in asked.advice.into_iter().filter(|tag| tag.sink != Sink::Header) {
                 record.tags.insert(tag.name, tag.value);
             }
             telemetry.settled(record, decision, overhead);
+            drop(running);
         });
     }
 }

@@ -61,14 +61,14 @@ impl<S: Serve> Listener<S> {
         Self { socket, service, tracker }
     }
 
-    /// Accepts until `closing`; connections then finish the call they are in.
-    pub async fn run(self, closing: CancellationToken) {
+    /// Accepts until `ends.closing`.
+    pub async fn run(self, ends: Ends) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
-                () = closing.cancelled() => return,
+                () = ends.closing.cancelled() => return,
             };
             let stream = match accepted {
                 Ok((stream, _peer)) => stream,
@@ -82,24 +82,33 @@ impl<S: Serve> Listener<S> {
             // Without it small events would wait for acknowledgements; a socket that is gone already shows itself.
             let _ = stream.set_nodelay(true);
             let service = self.service.clone();
-            let (closing, tracker) = (closing.clone(), self.tracker.clone());
+            let (ends, tracker) = (ends.clone(), self.tracker.clone());
             let socket = Socket::new(stream);
             self.tracker.spawn(async move {
                 let leaving = Leaving::Of(socket.clone());
-                serve_connection(TokioIo::new(socket), leaving, service, tracker, closing).await;
+                serve_connection(TokioIo::new(socket), leaving, service, tracker, ends).await;
                 drop(place);
             });
         }
     }
 }
 
-/// Serves one connection to its end. Once `closing`, the call it is in is its last.
+/// How connections come to their end.
+#[derive(Debug, Clone, Default)]
+pub struct Ends {
+    /// Nothing new is let in, and the call a connection is in is its last.
+    pub closing: CancellationToken,
+    /// What is left is dropped.
+    pub torn: CancellationToken,
+}
+
+/// Serves one connection to its end.
 pub async fn serve_connection<I, S>(
     io: I,
     mut leaving: Leaving,
     service: Arc<S>,
     tracker: TaskTracker,
-    closing: CancellationToken,
+    ends: Ends,
 ) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
@@ -126,7 +135,7 @@ pub async fn serve_connection<I, S>(
     // How a connection ends is the client's affair: what matters was settled by the calls on it.
     tokio::select! {
         () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => return,
-        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = ends.closing.cancelled() => connection.as_mut().graceful_shutdown(),
         () = calls.quiet(HEAD_WAIT) => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
@@ -136,7 +145,10 @@ pub async fn serve_connection<I, S>(
             return;
         }
     }
-    poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)).await;
+    tokio::select! {
+        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => {}
+        () = ends.torn.cancelled() => {}
+    }
 }
 
 /// Ready once the connection has ended, or its client has left without the connection being able to see it.

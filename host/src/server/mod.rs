@@ -12,7 +12,7 @@ mod snapshot;
 mod unread;
 
 pub use admin::Admin;
-pub use conn::{Listener, Serve, serve_connection};
+pub use conn::{Ends, Listener, Serve, serve_connection};
 pub use leaving::Leaving;
 pub use main_routes::Main;
 pub use snapshot::Health;

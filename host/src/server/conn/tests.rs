@@ -31,7 +31,7 @@ async fn open(bytes: &[u8], answers_after: Duration) -> (DuplexStream, tokio::ta
     let mut task = tokio::task::JoinSet::new();
     let (service, tracker) = (Arc::new(After(answers_after)), TaskTracker::new());
     let io = TokioIo::new(server);
-    task.spawn(serve_connection(io, Leaving::Unseen, service, tracker, CancellationToken::new()));
+    task.spawn(serve_connection(io, Leaving::Unseen, service, tracker, Ends::default()));
     client.write_all(bytes).await.unwrap();
     (client, task)
 }
