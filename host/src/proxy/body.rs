@@ -9,6 +9,7 @@ use http_body::{Frame, SizeHint};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::relay::Relay;
+use super::unwind;
 
 /// A response body. It never fails: a stream that breaks ends with an error event and a proper end.
 pub struct Body(Kind);
@@ -67,7 +68,9 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
             Kind::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Relay(relay) => relay.poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Relay(relay) => {
+                unwind::poll_caught(&mut **relay, cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod relay;
 mod request;
 mod respond;
 mod settle;
+mod unwind;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -67,14 +68,23 @@ pub async fn call(
 ) -> Response<Body> {
     let ledger = open(shared, &request);
     let id = ledger.id().clone();
-    match admit::admit(ledger, request, path).await {
-        Ok(call) => {
-            set_write_limit(call.route.config.client_write);
-            Box::pin(drive(call)).await
+    let answered = unwind::caught(async {
+        match admit::admit(ledger, request, path).await {
+            Ok(call) => {
+                set_write_limit(call.route.config.client_write);
+                Box::pin(drive(call)).await
+            }
+            Err(NotAdmitted::Refused(ledger, failure)) => commit::refuse(ledger, &failure, &[]).await,
+            // Nobody is there to read it; the books say so.
+            Err(NotAdmitted::Left) => without_books(shared, &id, &Failure::BodyIncomplete),
         }
-        Err(NotAdmitted::Refused(ledger, failure)) => commit::refuse(ledger, &failure, &[]).await,
-        // Nobody is there to read it; the books say so.
-        Err(NotAdmitted::Left) => without_books(shared, &id, &Failure::BodyIncomplete),
+    });
+    match answered.await {
+        Some(response) => response,
+        None => {
+            tracing::error!(request_id = &*id, "a call ended in a panic");
+            without_books(shared, &id, &Failure::Internal)
+        }
     }
 }
 

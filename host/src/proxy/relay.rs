@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use super::judge;
 use super::last_call::Ear;
 use super::respond::{Break, error_event};
 use super::settle::Ending;
+use super::unwind::Breakable;
 use crate::clock;
 use crate::config;
 use crate::upstream::UpstreamBody;
@@ -34,6 +36,7 @@ const PIECE: usize = 64 << 10;
 /// A stream on its way to the client.
 pub struct Relay {
     state: State,
+    request_id: Arc<str>,
 }
 
 enum State {
@@ -70,6 +73,7 @@ impl Relay {
         end: Option<End>,
     ) -> Self {
         let idle = IdleClock::new(call.route.config.idle, clock::now(), stream.content_events());
+        let request_id = call.ledger.id().clone();
         let state = State::Flowing(Box::new(Flowing {
             call,
             attempt,
@@ -82,11 +86,13 @@ impl Relay {
             ear: Ear::default(),
             last_call: false,
         }));
-        Self { state }
+        Self { state, request_id }
     }
+}
 
+impl Breakable for Relay {
     /// The next bytes for the client; none when everything is said.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             match &mut self.state {
                 State::Flowing(flowing) => match flowing.poll(cx) {
@@ -114,6 +120,14 @@ impl Relay {
                 }
             }
         }
+    }
+
+    fn broke_down(&mut self) -> Bytes {
+        tracing::error!(request_id = &*self.request_id, "a stream ended in a panic");
+        if let State::Flowing(mut flowing) = std::mem::replace(&mut self.state, State::Over) {
+            flowing.interrupted(&Break::Internal);
+        }
+        error_event(&Break::Internal, &[])
     }
 }
 

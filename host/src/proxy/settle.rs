@@ -16,6 +16,7 @@ use sluice_core::kind::{FailureKind, Outcome, Role};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Shared;
+use super::error::Failure;
 use super::respond::AttemptView;
 use crate::clock;
 use crate::generation::{Generation, Target};
@@ -395,6 +396,17 @@ impl Ledger {
         self.ending.get_or_insert(ending);
     }
 
+    /// How a request ended that a panic has torn off.
+    fn torn(&self) -> Ending {
+        let internal = Failure::Internal;
+        let (status, outcome) = if self.first_content.is_some() {
+            (200, Outcome::Interrupted)
+        } else {
+            (internal.status().as_u16(), internal.outcome())
+        };
+        Ending { status, outcome, error_code: Some(internal.code()) }
+    }
+
     fn record(&mut self, ending: &Ending) -> (Record, Decision, Option<Duration>) {
         let attempts: Vec<AttemptRecord> = self.attempts.drain(..).map(|note| note.record).collect();
         let duration = clock::now().saturating_duration_since(self.arrival);
@@ -433,7 +445,7 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         let ending = self.ending.take().unwrap_or_else(|| {
             self.attempt_cancelled();
-            Ending::LEFT
+            if std::thread::panicking() { self.torn() } else { Ending::LEFT }
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         let telemetry = self.shared.telemetry.clone();
