@@ -13,12 +13,13 @@ use super::attempt::{Ready, ReadyAnswer};
 use super::begin::Attempt;
 use super::body::Body;
 use super::call::Call;
+use super::ending::Ending;
 use super::error::Failure;
 use super::fault::upstream_request_id;
 use super::relay::{Relay, secrets_of, served};
 use super::request::returned;
 use super::respond::{Context, error_response};
-use super::settle::{Ending, Ledger};
+use super::settle::Ledger;
 use crate::clock;
 
 /// Shows the answer of an attempt.

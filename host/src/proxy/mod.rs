@@ -7,6 +7,7 @@ mod begin;
 mod body;
 mod call;
 mod commit;
+mod ending;
 mod error;
 mod fault;
 mod gather;

@@ -18,12 +18,12 @@ use tokio::time::Sleep;
 
 use super::begin::{Attempt, Hold};
 use super::call::Call;
+use super::ending::Ending;
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
 use super::last_call::Ear;
 use super::respond::{Break, error_event};
-use super::settle::Ending;
 use super::unwind::Breakable;
 use crate::clock;
 use crate::config;

@@ -16,7 +16,7 @@ use sluice_core::kind::{FailureKind, Outcome, Role};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Shared;
-use super::error::Failure;
+use super::ending::Ending;
 use super::respond::AttemptView;
 use crate::clock;
 use crate::generation::{Generation, Target};
@@ -26,24 +26,6 @@ use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
 use crate::telemetry::names::Interruption;
 use crate::telemetry::record::{AttemptRecord, Choice, Record, Served};
-
-/// Status of a request whose client left.
-const CLIENT_CLOSED: u16 = 499;
-
-/// How a request ended.
-#[derive(Debug, Clone)]
-pub(super) struct Ending {
-    /// Status the client was given.
-    pub status: u16,
-    /// What it counts as.
-    pub outcome: Outcome,
-    /// `error.code` of our answer.
-    pub error_code: Option<String>,
-}
-
-impl Ending {
-    const LEFT: Self = Self { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None };
-}
 
 /// One attempt, as it will be told.
 struct AttemptNote {
@@ -396,17 +378,6 @@ impl Ledger {
         self.ending.get_or_insert(ending);
     }
 
-    /// How a request ended that a panic has torn off.
-    fn torn(&self) -> Ending {
-        let internal = Failure::Internal;
-        let (status, outcome) = if self.first_content.is_some() {
-            (200, Outcome::Interrupted)
-        } else {
-            (internal.status().as_u16(), internal.outcome())
-        };
-        Ending { status, outcome, error_code: Some(internal.code()) }
-    }
-
     fn record(&mut self, ending: &Ending) -> (Record, Decision, Option<Duration>) {
         let attempts: Vec<AttemptRecord> = self.attempts.drain(..).map(|note| note.record).collect();
         let duration = clock::now().saturating_duration_since(self.arrival);
@@ -445,7 +416,7 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         let ending = self.ending.take().unwrap_or_else(|| {
             self.attempt_cancelled();
-            if std::thread::panicking() { self.torn() } else { Ending::LEFT }
+            if std::thread::panicking() { Ending::torn(self.first_content.is_some()) } else { Ending::LEFT }
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         let telemetry = self.shared.telemetry.clone();
