@@ -260,5 +260,6 @@ fn conventions(scale: f64, peers: &Peers) -> Value {
         },
         "gates": {"max_in_flight": 20, "queue": 10, "queue_wait": t(ms(500))},
         "retry_budget": {"ratio": 1.0, "min_per_second": 10_000},
+        "drain": {"window": "0s"},
     })
 }

@@ -211,3 +211,26 @@ async fn b057_all_targets_open() {
     x.breaker_is("A/a1", "closed", 0).await;
     x.end().await;
 }
+
+#[tokio::test]
+async fn readiness_tells_callers_no_target_that_is_hidden_from_them() {
+    for exposed in [true, false] {
+        let x = Setup::new().set("/tags/expose_upstream", exposed).start().await;
+        x.a.play(STATUS(503));
+        for _ in 0..3 {
+            x.call("solo").await;
+        }
+        x.a.healthy();
+        x.breaker_is("A/a1", "open", 3).await;
+        let blocked = |page: &Value| page["blocked"].as_array().unwrap().len();
+        let page = x.get("/readyz").await.json();
+        assert_eq!(
+            (blocked(&page), page["routes"]["solo"].clone()),
+            (usize::from(exposed), json!(0)),
+            "{page}"
+        );
+        let page = x.gateway.admin_json("/readyz").await;
+        assert_eq!(blocked(&page), 1, "operators see everything: {page}");
+        x.end().await;
+    }
+}

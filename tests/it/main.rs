@@ -31,6 +31,7 @@ mod plugins_together;
 mod rows_answers;
 mod rows_breaker;
 mod rows_cancel;
+mod rows_drain;
 mod rows_plugins;
 mod rows_refused;
 mod rows_rejected;

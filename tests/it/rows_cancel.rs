@@ -155,3 +155,58 @@ async fn row_12_a_client_that_leaves_during_back_off_is_not_tried_for_again() {
         x.end().await;
     }
 }
+
+#[tokio::test]
+async fn row_12_what_follows_a_request_does_not_hide_that_its_client_left() {
+    let more: [&[u8]; 3] = [b"\r\n", b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n", &[b'x'; 20_000]];
+    let scripts: [Script; 2] = [SILENT.into(), [ROLE, TXT("one "), SILENT].into()];
+    for (script, more) in scripts.iter().flat_map(|script| more.map(|more| (script, more))) {
+        for leave in BOTH {
+            let x = Setup::new()
+                .set("/defaults/attempt", ms(4000))
+                .set("/defaults/first_content", ms(4000))
+                .set("/defaults/idle", ms(20_000))
+                .start()
+                .await;
+            x.a.play(script.clone());
+            let mut client = x.connect().await;
+            client.send(&[&x.call("chat").bytes()[..], more].concat()).await;
+            x.a.wait_for_attempts(1).await;
+            let left = leave.now(client);
+            closed_soon(&x.a, 0, left).await;
+            cancelled(&x, &json!([{"target": "A/a1", "kind": null}])).await;
+            nobody_blamed(&x, 0).await;
+            x.calls([1, 0, 0]);
+            x.end().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn row_12_a_client_that_leaves_in_mid_upload_is_a_client_that_left() {
+    for (leave, chunked) in BOTH.iter().flat_map(|leave| [(*leave, false), (*leave, true)]) {
+        let x = Setup::new().start().await;
+        let call = if chunked { x.call("chat").chunked() } else { x.call("chat") };
+        let bytes = call.bytes();
+        let mut client = x.connect().await;
+        client.send(&bytes[..bytes.len() - 12]).await;
+        leave.now(client);
+        cancelled(&x, &json!([])).await;
+        x.calls([0, 0, 0]);
+        nobody_blamed(&x, 0).await;
+        x.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_body_is_still_the_clients_mistake() {
+    let x = Setup::new().start().await;
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    for chunks in ["zz\r\n", "5\r\nhelloXX5\r\n", "ffffffffffffffffff\r\n"] {
+        let r = harness::client::fetch(x.gateway.addr(), format!("{head}{chunks}").as_bytes()).await;
+        r.refused(400, "invalid_request");
+    }
+    x.outcome("invalid_request", 3).await;
+    x.outcome("client_cancelled", 0).await;
+    x.end().await;
+}

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -23,8 +22,8 @@ use crate::config::{self, Config};
 use crate::generation::{Generation, target_facts};
 use crate::plugin::{self, BuiltinSettings, Registry};
 use crate::policy::Policy;
-use crate::proxy::Shared;
-use crate::server::{Admin, Health, Listener, Main};
+use crate::proxy::{LastCall, Shared};
+use crate::server::{Admin, Ends, Health, Listener, Main};
 use crate::state::{Cells, State};
 use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
@@ -34,6 +33,8 @@ use watch::Watch;
 
 /// Lines of log and records that may wait to be written are given this long when the gateway ends.
 const FLUSH: Duration = Duration::from_secs(2);
+/// Calls that have to end now are given this long to say so.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Tasks that outlive their connection (a body read aside, record tags) are given this long at the end.
 const LAST_TASKS: Duration = Duration::from_secs(2);
 
@@ -81,8 +82,8 @@ pub struct Gateway {
     listen: SocketAddr,
     admin: SocketAddr,
     drain: config::Drain,
-    /// Nothing new is accepted on the main listener.
-    closing: CancellationToken,
+    /// Of the main listener and its connections.
+    ends: Ends,
     /// Everything that is left ends.
     stop: CancellationToken,
 }
@@ -101,8 +102,9 @@ impl Gateway {
             log::install(&config.log, writer.clone()).map_err(TelemetryError::from)?;
         }
         let telemetry = Telemetry::new(&Names::of(&config), &config.log, config.decisions, writer)?;
-        let (tracker, stop, closing) =
-            (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+        // Whatever runs already ends if the start fails further down.
+        let unfinished = stop.clone().drop_guard();
         let watch = Arc::new(Watch(telemetry.clone()));
         let cells = Arc::new(State::new(watch.clone()).attach(&config, clock::now()));
         let clients = Arc::new(clients(&config, outside.dial.as_ref(), &tracker, &stop)?);
@@ -125,7 +127,8 @@ impl Gateway {
             telemetry,
             tracker: tracker.clone(),
             draining: health.draining.clone(),
-            running: AtomicUsize::new(0),
+            last_call: LastCall::default(),
+            running: TaskTracker::new(),
         });
         tracker.spawn(follow(
             shared.clone(),
@@ -139,10 +142,13 @@ impl Gateway {
         let (socket, listen) = main_door.open()?;
         let (admin_socket, admin) = admin_door.open()?;
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
-        tracker.spawn(Listener::new(socket, main, tracker.clone()).run(closing.clone()));
+        let ends = Ends::default();
+        tracker.spawn(Listener::new(socket, main, tracker.clone()).run(ends.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry));
-        tracker.spawn(Listener::new(admin_socket, pages, tracker.clone()).run(stop.clone()));
-        Ok(Self { shared, health, listen, admin, drain: config.drain, closing, stop })
+        let to_the_last = Ends { closing: stop.clone(), torn: ends.torn.clone() };
+        tracker.spawn(Listener::new(admin_socket, pages, tracker.clone()).run(to_the_last));
+        unfinished.disarm();
+        Ok(Self { shared, health, listen, admin, drain: config.drain, ends, stop })
     }
 
     /// Where applications connect.
@@ -166,36 +172,30 @@ impl Gateway {
     }
 
     /// Goes down in order: not ready at once, calls served for the window, streams run to their end up to
-    /// the limit. `hurry` ends each wait at once.
+    /// the limit. `hurry` ends both waits at once. What runs then is told why it ends, and has its record.
     pub async fn drain(self, hurry: CancellationToken) {
         self.health.draining.cancel();
-        let window = async {
-            if !self.is_idle() {
-                tokio::time::sleep(self.drain.window).await;
-            }
-        };
-        bounded(window, self.drain.window, &hurry).await;
-        self.closing.cancel();
-        let idle = async {
-            while !self.is_idle() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        bounded(idle, self.drain.limit, &hurry).await;
+        let Shared { tracker, running, last_call, .. } = &*self.shared;
+        // Also when no call runs: whoever sends calls here may not know yet.
+        bounded(std::future::pending(), self.drain.window, &hurry).await;
+        self.ends.closing.cancel();
+        running.close();
+        bounded(running.wait(), self.drain.limit, &hurry).await;
+        last_call.announce();
+        within(LAST_WORDS, running.wait()).await;
         self.stop.cancel();
-        self.shared.tracker.close();
-        bounded(self.shared.tracker.wait(), LAST_TASKS, &hurry).await;
+        tracker.close();
+        // A client that does not read its last words is not waited for.
+        if !within(LAST_WORDS, tracker.wait()).await {
+            self.ends.torn.cancel();
+            within(LAST_TASKS, tracker.wait()).await;
+        }
         let telemetry = self.shared.telemetry.clone();
         // The writer's thread is waited for off the runtime's own threads.
         let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
         if !matches!(flushed.await, Ok(true)) {
             tracing::warn!("log lines were lost at the end");
         }
-    }
-
-    /// No call is running or waiting.
-    fn is_idle(&self) -> bool {
-        self.shared.running.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -205,6 +205,10 @@ async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &Cancel
         () = tokio::time::sleep(limit) => {}
         () = hurry.cancelled() => {}
     }
+}
+
+async fn within(limit: Duration, work: impl Future<Output = ()>) -> bool {
+    tokio::time::timeout(limit, work).await.is_ok()
 }
 
 /// Connections that may wait to be accepted.
@@ -307,3 +311,7 @@ fn builtin_settings(config: &Config) -> BuiltinSettings {
         tagger_json: tagger.to_string(),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop where it fails")]
+mod tests;

@@ -10,10 +10,11 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use sluice_core::budget::{self, Budget};
 use sluice_core::facts::RequestFacts;
+use sluice_core::kind::TransportError;
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::lens::wire::Wire;
-use tokio_util::task::TaskTracker;
 
+use super::Shared;
 use super::call::Call;
 use super::error::Failure;
 use super::plan::Choice;
@@ -38,12 +39,32 @@ pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     theirs.map_or_else(|| format!("{:032x}", fastrand::u128(..)).into(), Into::into)
 }
 
+/// Why there is no call.
+pub(super) enum NotAdmitted {
+    /// Its books, and what is to be said.
+    Refused(Box<Ledger>, Failure),
+    /// The client left while it sent its body.
+    Left,
+}
+
+/// Why there is no body.
+enum NotRead {
+    Refused(Failure),
+    Left,
+}
+
+impl From<Failure> for NotRead {
+    fn from(failure: Failure) -> Self {
+        Self::Refused(failure)
+    }
+}
+
 /// Reads the body and finds the route. On failure the ledger comes back with what is to be said.
 pub(super) async fn admit(
     mut ledger: Box<Ledger>,
     request: Request<Incoming>,
     wire: Wire,
-) -> Result<Box<Call>, (Box<Ledger>, Failure)> {
+) -> Result<Box<Call>, NotAdmitted> {
     match read(&mut ledger, request, wire).await {
         Ok((route, chat, headers, budget)) => {
             let retries = ledger.generation().cells.retry_budget.clone();
@@ -61,10 +82,12 @@ pub(super) async fn admit(
             });
             match enter(&mut call).await {
                 Ok(()) => Ok(call),
-                Err(failure) => Err((call.ledger, failure)),
+                Err(failure) => Err(NotAdmitted::Refused(call.ledger, failure)),
             }
         }
-        Err(failure) => Err((ledger, failure)),
+        Err(NotRead::Refused(failure)) => Err(NotAdmitted::Refused(ledger, failure)),
+        // The ledger settles as it is: without an ending.
+        Err(NotRead::Left) => Err(NotAdmitted::Left),
     }
 }
 
@@ -72,11 +95,11 @@ async fn read(
     ledger: &mut Ledger,
     request: Request<Incoming>,
     wire: Wire,
-) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), Failure> {
+) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), NotRead> {
     let (head, body) = request.into_parts();
     let generation = ledger.generation().clone();
     let limit = generation.config.limits.body;
-    let bytes = collect(body, limit, &ledger.shared().tracker).await?;
+    let bytes = collect(body, limit, ledger.shared()).await?;
     // The client's own time to send it is not the gateway's.
     ledger.waited += clock::now().saturating_duration_since(ledger.arrival());
     let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
@@ -91,7 +114,7 @@ async fn read(
         }
     };
     let Some(route) = generation.route(&chat.model) else {
-        return Err(Failure::ModelNotFound { model: chat.model });
+        return Err(Failure::ModelNotFound { model: chat.model }.into());
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
@@ -149,10 +172,10 @@ async fn enter(call: &mut Call) -> Result<(), Failure> {
 }
 
 /// The whole body. One that is over the limit is read on for a moment, aside.
-async fn collect(mut body: Incoming, limit: u64, tracker: &TaskTracker) -> Result<Bytes, Failure> {
+async fn collect(mut body: Incoming, limit: u64, shared: &Shared) -> Result<Bytes, NotRead> {
     let too_large = |body: Incoming| {
-        tracker.spawn(read_on(body));
-        Failure::BodyTooLarge { limit }
+        shared.tracker.spawn(read_on(body));
+        Failure::BodyTooLarge { limit }.into()
     };
     if body.size_hint().lower() > limit {
         return Err(too_large(body));
@@ -162,10 +185,16 @@ async fn collect(mut body: Incoming, limit: u64, tracker: &TaskTracker) -> Resul
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     loop {
-        let frame = match tokio::time::timeout_at(deadline, body.frame()).await {
+        let frame = tokio::select! {
+            biased;
+            frame = tokio::time::timeout_at(deadline, body.frame()) => frame,
+            () = shared.last_call.reached() => return Err(Failure::Draining.into()),
+        };
+        let frame = match frame {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => break,
-            Ok(Some(Err(_))) | Err(_) => return Err(Failure::BodyIncomplete),
+            Ok(Some(Err(error))) if has_left(&error) => return Err(NotRead::Left),
+            Ok(Some(Err(_))) | Err(_) => return Err(Failure::BodyIncomplete.into()),
         };
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + all.len() + data.len() > limit_here {
@@ -184,6 +213,11 @@ async fn collect(mut body: Incoming, limit: u64, tracker: &TaskTracker) -> Resul
         }
     }
     Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// The connection ended, or the stream was reset. Everything else is a body that is none.
+fn has_left(error: &hyper::Error) -> bool {
+    matches!(crate::upstream::http_class(error), TransportError::Closed | TransportError::Reset)
 }
 
 async fn read_on(mut body: Incoming) {

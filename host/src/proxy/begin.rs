@@ -159,7 +159,13 @@ impl Call {
         let deadline = self.budget.deadline();
         if self.global.is_none() {
             let gate = self.ledger.generation().global_gate().clone();
-            self.global = match gate.enter(Priority::Returning, deadline).await {
+            let shared = self.ledger.shared().clone();
+            let entered = tokio::select! {
+                biased;
+                entered = gate.enter(Priority::Returning, deadline) => entered,
+                () = shared.draining.cancelled() => return Err(Failure::Draining),
+            };
+            self.global = match entered {
                 Ok(permit) => Some(permit),
                 Err(_) if clock::now() >= deadline => return Err(Failure::BudgetExhausted),
                 Err(GateRefusal::Full) => return Err(Failure::QueueFull),

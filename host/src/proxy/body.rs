@@ -6,8 +6,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::relay::Relay;
+use super::unwind;
 
 /// A response body. It never fails: a stream that breaks ends with an error event and a proper end.
 pub struct Body(Kind);
@@ -31,6 +33,29 @@ impl Body {
     pub(super) fn relay(relay: Box<Relay>) -> Self {
         Self(Kind::Relay(relay))
     }
+
+    /// The call runs until the last of these bytes is written. A relay sees to that itself.
+    pub(super) fn runs(self, running: TaskTrackerToken) -> Self {
+        match self.0 {
+            // The body is dropped as soon as it has handed its bytes on, so it is they that carry the token.
+            Kind::Full(Some(bytes)) => {
+                Self(Kind::Full(Some(Bytes::from_owner(Running { bytes, _token: running }))))
+            }
+            other => Self(other),
+        }
+    }
+}
+
+/// Bytes of a call that runs for as long as they are there.
+struct Running {
+    bytes: Bytes,
+    _token: TaskTrackerToken,
+}
+
+impl AsRef<[u8]> for Running {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl http_body::Body for Body {
@@ -43,7 +68,9 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
             Kind::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Relay(relay) => relay.poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Relay(relay) => {
+                unwind::poll_caught(&mut **relay, cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 

@@ -13,12 +13,13 @@ use super::attempt::{Ready, ReadyAnswer};
 use super::begin::Attempt;
 use super::body::Body;
 use super::call::Call;
+use super::ending::Ending;
 use super::error::Failure;
 use super::fault::upstream_request_id;
 use super::relay::{Relay, secrets_of, served};
 use super::request::returned;
 use super::respond::{Context, cleaned, error_response};
-use super::settle::{Ending, Ledger};
+use super::settle::Ledger;
 use crate::clock;
 
 /// Shows the answer of an attempt.
@@ -62,7 +63,7 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
                 estimated: true,
             }));
             drop(served(&mut call, attempt));
-            Body::full(body)
+            Body::full(body).runs(call.ledger.shared().running.token())
         }
     };
     let mut response = Response::new(body);
@@ -104,7 +105,7 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
     };
     let mut response = error_response(failure, context);
     add_own(&mut ledger, tags, response.headers_mut());
-    response
+    response.map(|body| body.runs(ledger.shared().running.token()))
 }
 
 /// Asks the taggers; none: one that must answer could not.

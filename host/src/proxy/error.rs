@@ -10,6 +10,8 @@ use sluice_core::lens::request::BodyError;
 
 /// Bytes of the list of what targets lack that are told: a route may have many.
 const LACKS_SHOWN: usize = 1024;
+/// The code of a request that a panic ended.
+pub(super) const INTERNAL: &str = "internal_error";
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +73,8 @@ pub(super) enum Failure {
     CredentialDenied,
     /// The deadline came.
     BudgetExhausted,
+    /// The gateway itself failed.
+    Internal,
     /// The last attempt's failure is the answer.
     Upstream(Box<LastFault>),
 }
@@ -139,6 +143,7 @@ impl Failure {
             | Self::NoHealthyTarget { .. } => 503,
             Self::CredentialDenied => 502,
             Self::BudgetExhausted => 504,
+            Self::Internal => 500,
             Self::Upstream(fault) => fault.status(),
         };
         StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
@@ -163,6 +168,7 @@ impl Failure {
             Self::RateLimited { .. } => "rate_limited",
             Self::CredentialDenied => FailureKind::AuthDenied.as_str(),
             Self::BudgetExhausted => "budget_exhausted",
+            Self::Internal => INTERNAL,
             Self::Upstream(fault) => {
                 let own = fault.error.as_ref().and_then(|e| e.code.clone());
                 return own.filter(|_| fault.passes_on()).unwrap_or_else(|| fault.kind.as_str().to_owned());
@@ -195,7 +201,7 @@ impl Failure {
             | Self::NoCapableTarget { .. } => Outcome::InvalidRequest,
             Self::ExcludedByPolicy | Self::PluginDenied => Outcome::Denied,
             Self::QueueFull | Self::QueueTimeout | Self::Draining => Outcome::Refused,
-            Self::NoHealthyTarget { .. } | Self::RateLimited { .. } => Outcome::Exhausted,
+            Self::NoHealthyTarget { .. } | Self::RateLimited { .. } | Self::Internal => Outcome::Exhausted,
             Self::CredentialDenied => Outcome::RejectedUpstream,
             Self::BudgetExhausted => Outcome::BudgetExhausted,
             Self::Upstream(fault) if fault.passes_on() || fault.kind == FailureKind::AuthDenied => {
@@ -274,6 +280,7 @@ impl Failure {
             Self::RateLimited { .. } => "every target of this model is rate limited".to_owned(),
             Self::CredentialDenied => "the upstream refuses the gateway's credential".to_owned(),
             Self::BudgetExhausted => "the time budget of the request is used up".to_owned(),
+            Self::Internal => "the gateway failed; its log knows the request id".to_owned(),
             Self::Upstream(fault) => upstream_message(fault),
         }
     }

@@ -9,19 +9,22 @@ mod body;
 mod call;
 mod clocks;
 mod commit;
+mod ending;
 mod error;
 mod fault;
 mod fit;
 mod gather;
 mod judge;
+mod last_call;
 mod plan;
 mod relay;
 mod request;
 mod respond;
 mod settle;
+mod unwind;
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -32,10 +35,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use body::Body;
+pub use last_call::LastCall;
 
 use crate::generation::Generation;
 use crate::telemetry::Telemetry;
+use admit::NotAdmitted;
 use error::Failure;
+use last_call::Ear;
 use settle::Ledger;
 
 /// What all requests of a gateway share.
@@ -48,8 +54,10 @@ pub struct Shared {
     pub tracker: TaskTracker,
     /// Cancelled when the gateway goes down: queued and pausing calls are let go.
     pub draining: CancellationToken,
-    /// Requests whose books are open.
-    pub running: AtomicUsize,
+    /// Reached when what still runs has to come to its end.
+    pub last_call: LastCall,
+    /// Has a token for every request until its books are closed and its answer is written.
+    pub running: TaskTracker,
 }
 
 /// Answers a call in a wire format. `set_write_limit` is told how long the client may leave the answer unread.
@@ -64,20 +72,51 @@ pub async fn call(
     set_write_limit: &(dyn Fn(Option<Duration>) + Send + Sync),
 ) -> Response<Body> {
     let ledger = open(shared, &request);
-    match admit::admit(ledger, request, wire).await {
-        Ok(call) => {
-            set_write_limit(call.route.config.client_write);
-            Box::pin(drive(call)).await
+    let id = ledger.id().clone();
+    let answered = unwind::caught(async {
+        match admit::admit(ledger, request, wire).await {
+            Ok(call) => {
+                set_write_limit(call.route.config.client_write);
+                Box::pin(drive(call)).await
+            }
+            Err(NotAdmitted::Refused(ledger, failure)) => commit::refuse(ledger, &failure).await,
+            // Nobody is there to read it; the books say so.
+            Err(NotAdmitted::Left) => without_books(shared, &id, &Failure::BodyIncomplete),
         }
-        Err((ledger, failure)) => commit::refuse(ledger, &failure).await,
+    });
+    match answered.await {
+        Some(response) => response,
+        None => {
+            tracing::error!(request_id = &*id, "a call ended in a panic");
+            without_books(shared, &id, &Failure::Internal)
+        }
     }
 }
 
 async fn drive(mut call: Box<call::Call>) -> Response<Body> {
-    match call.run().await {
-        Ok((attempt, ready)) => commit::show(call, attempt, ready).await,
-        Err(failure) => commit::fail(call, failure).await,
+    let shared = call.ledger.shared().clone();
+    let mut ear = Ear::default();
+    let done = tokio::select! {
+        biased;
+        done = call.run() => Some(done),
+        () = poll_fn(|cx| ear.poll_reached(&shared.last_call, cx)) => None,
+    };
+    match done {
+        Some(Ok((attempt, ready))) => commit::show(call, attempt, ready).await,
+        Some(Err(failure)) => commit::fail(call, failure).await,
+        None => {
+            call.ledger.attempt_cancelled();
+            commit::fail(call, Failure::Draining).await
+        }
     }
+}
+
+/// An error that is not in the books, or whose books are closed.
+fn without_books(shared: &Arc<Shared>, id: &str, failure: &Failure) -> Response<Body> {
+    let context = respond::Context { request_id: id.to_owned(), ..respond::Context::default() };
+    let mut response = respond::error_response(failure, context);
+    commit::add_request_id(shared, id, response.headers_mut());
+    response
 }
 
 /// Answers a request for a path that is not there.
@@ -108,10 +147,7 @@ pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&st
             json(&serde_json::json!({"object": "list", "data": all}))
         }
         Some(name) if generation.route(name).is_some() => json(&entry(name)),
-        Some(name) => {
-            let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
-            respond::error_response(&Failure::ModelNotFound { model: name.to_owned() }, context)
-        }
+        Some(name) => return without_books(shared, &id, &Failure::ModelNotFound { model: name.to_owned() }),
     };
     commit::add_request_id(shared, &id, response.headers_mut());
     response
@@ -134,11 +170,7 @@ pub fn page(
 /// A page that is not there, or one that was asked for with another method than GET.
 pub fn refused_page(shared: &Arc<Shared>, request: &Request<Incoming>, method: bool) -> Response<Body> {
     let failure = if method { Failure::MethodNotAllowed { allow: "GET" } } else { Failure::NotFound };
-    let id = admit::request_id(request.headers());
-    let context = respond::Context { request_id: id.to_string(), ..respond::Context::default() };
-    let mut response = respond::error_response(&failure, context);
-    commit::add_request_id(shared, &id, response.headers_mut());
-    response
+    without_books(shared, &admit::request_id(request.headers()), &failure)
 }
 
 /// A JSON answer of the gateway itself.

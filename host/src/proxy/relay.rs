@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,11 +18,13 @@ use tokio_util::task::TaskTracker;
 use super::begin::{Attempt, Hold};
 use super::call::Call;
 use super::clocks::{IdleClock, KeepAlive, LengthClock};
+use super::ending::Ending;
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
+use super::last_call::Ear;
 use super::respond::{Break, error_event};
-use super::settle::Ending;
+use super::unwind::Breakable;
 use crate::clock;
 use crate::config;
 use crate::upstream::UpstreamBody;
@@ -37,6 +40,7 @@ const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 pub struct Relay {
     state: State,
     tracker: TaskTracker,
+    request_id: Arc<str>,
 }
 
 type Verdict = Pin<Box<dyn Future<Output = Bytes> + Send>>;
@@ -64,6 +68,9 @@ struct Flowing {
     length: LengthClock,
     gather: Gather,
     malformed_told: u64,
+    ear: Ear,
+    /// The gateway waits no longer.
+    last_call: bool,
 }
 
 impl Relay {
@@ -79,6 +86,7 @@ impl Relay {
         let idle = IdleClock::new(route.idle, stream.content_events());
         let (keep_alive, length) = (KeepAlive::new(route.keep_alive), LengthClock::new(route.stream_max));
         let tracker = call.ledger.shared().tracker.clone();
+        let request_id = call.ledger.id().clone();
         let state = State::Flowing(Box::new(Flowing {
             call,
             attempt,
@@ -91,12 +99,16 @@ impl Relay {
             length,
             gather: Gather::default(),
             malformed_told: 0,
+            ear: Ear::default(),
+            last_call: false,
         }));
-        Self { state, tracker }
+        Self { state, tracker, request_id }
     }
+}
 
+impl Breakable for Relay {
     /// The next bytes for the client; none when everything is said.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             match &mut self.state {
                 State::Flowing(flowing) => match flowing.poll(cx) {
@@ -124,6 +136,14 @@ impl Relay {
                 }
             }
         }
+    }
+
+    fn broke_down(&mut self) -> Bytes {
+        tracing::error!(request_id = &*self.request_id, "a stream ended in a panic");
+        if let State::Flowing(mut flowing) = std::mem::replace(&mut self.state, State::Over) {
+            flowing.interrupted(&Break::Internal);
+        }
+        error_event(&Break::Internal, &[])
     }
 }
 
@@ -154,6 +174,9 @@ enum Finish {
 impl Flowing {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Flow> {
         self.idle.resumes();
+        if self.end.is_none() && self.ear.poll_reached(&self.call.ledger.shared().last_call, cx).is_ready() {
+            return self.cut_short();
+        }
         while self.end.is_none() {
             if self.length.poll_over(cx).is_ready() {
                 self.too_long = true;
@@ -211,6 +234,14 @@ impl Flowing {
         Poll::Ready(Flow::Ended)
     }
 
+    /// The gateway goes down: what has come is shown, and why there is no more.
+    fn cut_short(&mut self) -> Poll<Flow> {
+        self.last_call = !self.stream.finished();
+        self.end = Some(self.stream.body_ended(false));
+        self.tell_malformed();
+        Poll::Ready(Flow::Ended)
+    }
+
     fn tell_malformed(&mut self) {
         let key = self.call.target(self.attempt.position).cell.key().clone();
         while self.malformed_told < self.stream.malformed() {
@@ -224,6 +255,11 @@ impl Flowing {
     fn finish(mut self) -> Finish {
         let last = Some(self.stream.take_output()).filter(|bytes| !bytes.is_empty());
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
+        if self.last_call {
+            self.interrupted(&Break::Draining);
+            let event = error_event(&Break::Draining, &[]);
+            return Finish::Broken { partial: last, verdict: Box::pin(std::future::ready(event)) };
+        }
         let (broken, transport) = match self.end.take() {
             Some(End::Well) => {
                 // After the end marker the place is free at once, whatever the upstream still does.
@@ -245,11 +281,22 @@ impl Flowing {
         Finish::Broken { partial: last, verdict }
     }
 
+    /// The stream ends before the answer does, and neither the upstream nor the client is the reason.
+    fn interrupted(&mut self, why: &Break) {
+        let key = self.call.target(self.attempt.position).cell.key().clone();
+        let ledger = &mut self.call.ledger;
+        ledger.attempt_cancelled();
+        ledger.interrupted(&key, why.code());
+    }
+
+    /// Nobody takes the rest. A client that leaves after the finish reason has its answer.
     fn client_left(mut self) {
         self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
         if self.stream.finished() || self.end == Some(End::Well) {
             let hold = served(&mut self.call, self.attempt);
             self.body.finish_aside(hold);
+        } else if self.call.ledger.shared().last_call.is_reached() {
+            self.interrupted(&Break::Draining);
         }
     }
 }
@@ -272,17 +319,14 @@ async fn settle_broken(
     broken: Break,
     transport: Option<TransportError>,
 ) -> Bytes {
-    let code = broken.code();
-    call.ledger.end(Ending { status: 200, outcome: Outcome::Interrupted, error_code: Some(code.to_owned()) });
     let key = call.target(attempt.position).cell.key().clone();
-    let reason = crate::telemetry::names::Interruption::of_code(code);
-    call.ledger.shared().telemetry.metrics().stream_interrupted(&key, reason);
+    call.ledger.interrupted(&key, broken.code());
     let secrets: Vec<String> = secrets_of(&call.target(attempt.position).config.target.upstream);
     let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
     let event = error_event(&broken, &secrets);
     if matches!(broken, Break::TooLong) {
         // The limit is ours: nobody is asked and nobody is blamed.
-        call.ledger.attempt_cut();
+        call.ledger.attempt_cancelled();
         return event;
     }
     let error = match broken {

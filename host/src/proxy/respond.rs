@@ -12,7 +12,7 @@ use sluice_core::lens::error::ProviderError;
 use sluice_core::sse;
 
 use super::body::Body;
-use super::error::Failure;
+use super::error::{Failure, INTERNAL};
 
 /// One attempt, as an error shows it.
 #[derive(Debug, Serialize)]
@@ -155,6 +155,10 @@ pub(super) enum Break {
     Malformed,
     /// An event was larger than the limit.
     EventTooLarge,
+    /// The gateway goes down and waits no longer; nobody is to blame.
+    Draining,
+    /// The gateway itself failed.
+    Internal,
 }
 
 impl Break {
@@ -166,6 +170,8 @@ impl Break {
             Self::TooLong => "stream_max",
             Self::Malformed => "malformed_event",
             Self::EventTooLarge => "event_too_large",
+            Self::Draining => "draining",
+            Self::Internal => INTERNAL,
         }
     }
 
@@ -177,6 +183,8 @@ impl Break {
             Self::TooLong => "the answer ran for longer than a stream may",
             Self::Malformed => "the upstream sent an event that cannot be read",
             Self::EventTooLarge => "the upstream sent an event larger than the limit",
+            Self::Draining => "the gateway is shutting down",
+            Self::Internal => "the gateway failed; its log knows the request id",
         }
     }
 }

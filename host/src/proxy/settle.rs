@@ -8,7 +8,6 @@ mod telling;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use sluice_core::budget::Budget;
@@ -16,8 +15,10 @@ use sluice_core::facts::{
     AnswerFacts, Asked, AttemptFacts, Moment, PluginRef, RequestFacts, Sink, Tag, TagPhase, Usage,
 };
 use sluice_core::kind::{FailureKind, Outcome, Role};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Shared;
+use super::ending::Ending;
 use super::respond::AttemptView;
 use crate::clock;
 use crate::generation::{Generation, Target};
@@ -25,21 +26,8 @@ use crate::policy;
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
+use crate::telemetry::names::Interruption;
 use crate::telemetry::record::{AttemptRecord, Choice, Record, Served};
-
-/// Status of a request whose client left.
-const CLIENT_CLOSED: u16 = 499;
-
-/// How a request ended.
-#[derive(Debug, Clone)]
-pub(super) struct Ending {
-    /// Status the client was given.
-    pub status: u16,
-    /// What it counts as.
-    pub outcome: Outcome,
-    /// `error.code` of our answer.
-    pub error_code: Option<String>,
-}
 
 /// One attempt, as it will be told.
 struct AttemptNote {
@@ -86,6 +74,8 @@ pub(super) struct Ledger {
     pub decision: Decision,
     record_tags: BTreeMap<String, String>,
     ending: Option<Ending>,
+    /// Until everything is said.
+    running: TaskTrackerToken,
 }
 
 impl Ledger {
@@ -96,8 +86,8 @@ impl Ledger {
         endpoint: Cow<'static, str>,
         id: Arc<str>,
     ) -> Self {
-        shared.running.fetch_add(1, Ordering::Relaxed);
         Self {
+            running: shared.running.token(),
             shared,
             generation,
             arrival: clock::now(),
@@ -308,8 +298,8 @@ impl Ledger {
         }
     }
 
-    /// The running attempt ends by a limit of ours, or with the client.
-    pub fn attempt_cut(&mut self) {
+    /// The running attempt ends with the client, or with the gateway.
+    pub fn attempt_cancelled(&mut self) {
         let now = clock::now();
         let Some(note) = self.attempts.last_mut().filter(|note| note.record.kind.is_none()) else { return };
         if note.committed.is_none() {
@@ -348,6 +338,13 @@ impl Ledger {
         }
     }
 
+    /// The stream of a target has ended before its answer did.
+    pub fn interrupted(&mut self, target: &Arc<str>, code: &str) {
+        let reason = Interruption::of_code(code);
+        self.shared.telemetry.metrics().stream_interrupted(target, reason);
+        self.end(Ending { status: 200, outcome: Outcome::Interrupted, error_code: Some(code.to_owned()) });
+    }
+
     /// The request has ended. It is written when the ledger is dropped.
     pub fn end(&mut self, ending: Ending) {
         let now = clock::now();
@@ -358,10 +355,9 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        self.shared.running.fetch_sub(1, Ordering::Relaxed);
         let ending = self.ending.take().unwrap_or_else(|| {
-            self.attempt_cut();
-            Ending { status: CLIENT_CLOSED, outcome: Outcome::ClientCancelled, error_code: None }
+            self.attempt_cancelled();
+            if std::thread::panicking() { Ending::torn(self.first_content.is_some()) } else { Ending::LEFT }
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         let telemetry = self.shared.telemetry.clone();
@@ -375,12 +371,14 @@ impl Drop for Ledger {
         let facts = self.facts.clone();
         let policy = self.generation.policy.clone();
         let (mut record, decision, overhead) = self.record(&ending);
+        let running = self.running.clone();
         self.shared.tracker.spawn(async move {
             let asked = policy.tag(&facts, moment, &answer).await;
             for tag in asked.advice.into_iter().filter(|tag| tag.sink != Sink::Header) {
                 record.tags.insert(tag.name, tag.value);
             }
             telemetry.settled(record, decision, overhead);
+            drop(running);
         });
     }
 }

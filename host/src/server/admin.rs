@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use super::conn::Serve;
 use super::io::WriteLimit;
 use super::pages::{self, Page};
-use super::snapshot::{self, Health};
+use super::snapshot::{self, Health, Reader};
 use crate::plugin::Registry;
 use crate::proxy::{self, Body, Shared};
 use crate::telemetry::metrics::CONTENT_TYPE;
@@ -31,7 +31,7 @@ impl Admin {
     fn page(&self, request: &Request<Incoming>) -> Option<Page> {
         let path = request.uri().path();
         Some(match path {
-            "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared),
+            "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared, Reader::Operator),
             "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.shared)),
             "/debug/plugins" => pages::plugins(self.shared.current.load().number, &self.registry.status()),
             "/debug/decisions" => {

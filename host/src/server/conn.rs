@@ -4,9 +4,10 @@
 //! request, and on HTTP/2, it is seen to here.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -21,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::calls::Calls;
-use super::io::{Bounded, WriteLimit};
+use super::io::{Bounded, Reads, WriteLimit};
+use super::leaving::{Leaving, Socket};
 use super::unread::{Served, Watch};
 use crate::proxy::Body;
 
@@ -59,14 +61,14 @@ impl<S: Serve> Listener<S> {
         Self { socket, service, tracker }
     }
 
-    /// Accepts until `closing`; connections then finish the call they are in.
-    pub async fn run(self, closing: CancellationToken) {
+    /// Accepts until `ends.closing`.
+    pub async fn run(self, ends: Ends) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
-                () = closing.cancelled() => return,
+                () = ends.closing.cancelled() => return,
             };
             let stream = match accepted {
                 Ok((stream, _peer)) => stream,
@@ -81,9 +83,11 @@ impl<S: Serve> Listener<S> {
             let _ = stream.set_nodelay(true);
             hold_little(&stream);
             let service = self.service.clone();
-            let (closing, tracker) = (closing.clone(), self.tracker.clone());
+            let (ends, tracker) = (ends.clone(), self.tracker.clone());
+            let socket = Socket::new(stream);
             self.tracker.spawn(async move {
-                serve_connection(TokioIo::new(stream), service, tracker, closing).await;
+                let leaving = Leaving::Of(socket.clone());
+                serve_connection(TokioIo::new(socket), leaving, service, tracker, ends).await;
                 drop(place);
             });
         }
@@ -103,13 +107,27 @@ fn hold_little(stream: &TcpStream) {
     let _ = (stream, UNSENT_MAX);
 }
 
-/// Serves one connection to its end. Once `closing`, the call it is in is its last.
-pub async fn serve_connection<I, S>(io: I, service: Arc<S>, tracker: TaskTracker, closing: CancellationToken)
-where
+/// How connections come to their end.
+#[derive(Debug, Clone, Default)]
+pub struct Ends {
+    /// Nothing new is let in, and the call a connection is in is its last.
+    pub closing: CancellationToken,
+    /// What is left is dropped.
+    pub torn: CancellationToken,
+}
+
+/// Serves one connection to its end.
+pub async fn serve_connection<I, S>(
+    io: I,
+    mut leaving: Leaving,
+    service: Arc<S>,
+    tracker: TaskTracker,
+    ends: Ends,
+) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let (writes, calls) = (WriteLimit::default(), Calls::default());
+    let (writes, reads, calls) = (WriteLimit::default(), Reads::default(), Calls::default());
     let answer = service_fn(|request: Request<Incoming>| {
         let call = calls.begin(request.version());
         let http2 = request.version() >= http::Version::HTTP_2;
@@ -126,12 +144,12 @@ where
     let mut builder = auto::Builder::new(Tracked(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
-    let io = Bounded::new(io, writes.clone());
+    let io = Bounded::new(io, writes.clone(), reads.clone());
     let mut connection = std::pin::pin!(builder.serve_connection(io, answer));
     // How a connection ends is the client's affair: what matters was settled by the calls on it.
     tokio::select! {
-        _ = connection.as_mut() => return,
-        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => return,
+        () = ends.closing.cancelled() => connection.as_mut().graceful_shutdown(),
         () = calls.quiet(HEAD_WAIT) => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
@@ -141,7 +159,23 @@ where
             return;
         }
     }
-    let _ = connection.await;
+    tokio::select! {
+        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => {}
+        () = ends.torn.cancelled() => {}
+    }
+}
+
+/// Ready once the connection has ended, or its client has left without the connection being able to see it.
+fn poll_served(
+    connection: Pin<&mut impl Future>,
+    reads: &Reads,
+    leaving: &mut Leaving,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    if connection.poll(cx).is_ready() {
+        return Poll::Ready(());
+    }
+    if reads.are_waiting() { Poll::Pending } else { leaving.poll_left(cx) }
 }
 
 /// Runs the tasks of HTTP/2 connections under the tracker that drain waits for.

@@ -1,4 +1,4 @@
-//! A connection whose writes may not stall for ever.
+//! A connection whose writes may not stall for ever, and of which it is known whether it is read.
 //!
 //! A client that reads nothing for as long as its route allows is dropped. The limit is set by the answer
 //! that is being written; the timer runs only while a write waits.
@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,17 +30,29 @@ impl WriteLimit {
     }
 }
 
+/// Whether a connection waits for bytes: then it hears of its end by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Reads(Arc<AtomicBool>);
+
+impl Reads {
+    /// The last read has given nothing yet.
+    pub fn are_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A connection under a [`WriteLimit`].
 pub struct Bounded<T> {
     inner: T,
     limit: WriteLimit,
+    reads: Reads,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Bounded<T> {
-    /// Bounds the writes of a connection.
-    pub fn new(inner: T, limit: WriteLimit) -> Self {
-        Self { inner, limit, waiting: None }
+    /// Bounds the writes of a connection, and says how it is read.
+    pub fn new(inner: T, limit: WriteLimit, reads: Reads) -> Self {
+        Self { inner, limit, reads, waiting: None }
     }
 
     /// Passes on what a write gave, unless it has waited for too long.
@@ -64,7 +76,9 @@ impl<T: Read + Unpin> Read for Bounded<T> {
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        self.reads.0.store(read.is_pending(), Ordering::Relaxed);
+        read
     }
 }
 

@@ -11,7 +11,7 @@ use sluice_core::lens::wire::Wire;
 
 use super::conn::Serve;
 use super::io::WriteLimit;
-use super::snapshot::{self, Health};
+use super::snapshot::{self, Health, Reader};
 use crate::proxy::{self, Body, Shared};
 
 /// Answers applications.
@@ -53,7 +53,8 @@ impl Serve for Main {
             }
             match request.uri().path() {
                 "/livez" | "/readyz" if get => {
-                    let page = snapshot::health_page(request.uri().path(), &self.health, shared);
+                    let page =
+                        snapshot::health_page(request.uri().path(), &self.health, shared, Reader::Caller);
                     proxy::page(shared, &request, page.status, page.body)
                 }
                 MODELS if get => proxy::models(shared, &request, None),

@@ -5,12 +5,14 @@ mod admin;
 mod calls;
 mod conn;
 mod io;
+mod leaving;
 mod main_routes;
 pub mod pages;
 mod snapshot;
 mod unread;
 
 pub use admin::Admin;
-pub use conn::{Listener, Serve, serve_connection};
+pub use conn::{Ends, Listener, Serve, serve_connection};
+pub use leaving::Leaving;
 pub use main_routes::Main;
 pub use snapshot::Health;

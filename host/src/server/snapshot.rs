@@ -24,9 +24,26 @@ pub struct Health {
     pub draining: CancellationToken,
 }
 
-/// `/livez` or `/readyz`.
-pub(super) fn health_page(path: &str, health: &Health, shared: &Shared) -> Page {
-    if path == "/livez" { pages::livez() } else { pages::readyz(&readyz(health, &shared.current.load())) }
+/// `/livez` or `/readyz`. Callers are told of targets only where they may know them.
+pub(super) fn health_page(path: &str, health: &Health, shared: &Shared, to: Reader) -> Page {
+    if path == "/livez" {
+        return pages::livez();
+    }
+    let generation = shared.current.load();
+    let mut page = readyz(health, &generation);
+    if to == Reader::Caller && !generation.config.tags.expose_upstream {
+        page.blocked.clear();
+    }
+    pages::readyz(&page)
+}
+
+/// Who reads a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// Somebody on the main listener.
+    Caller,
+    /// Somebody on the admin listener.
+    Operator,
 }
 
 fn readyz(health: &Health, generation: &Generation) -> pages::Readyz {

@@ -87,7 +87,7 @@ impl BodyError {
 }
 
 /// The class of an error of a connection that was up.
-pub(super) fn http_class(error: &hyper::Error) -> TransportError {
+pub fn http_class(error: &hyper::Error) -> TransportError {
     if let Some(io) = find::<io::Error>(error) {
         return io_class(io);
     }

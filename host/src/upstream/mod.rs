@@ -14,5 +14,5 @@ mod pool;
 pub use body::UpstreamBody;
 pub use client::{Client, Exchange};
 pub use dial::{Dial, Dialed, Io, TcpDial, TlsSetupError};
-pub use error::{BodyError, ConnectError, ExchangeError};
+pub use error::{BodyError, ConnectError, ExchangeError, http_class};
 pub use line::Line;

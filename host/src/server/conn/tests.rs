@@ -30,7 +30,8 @@ async fn open(bytes: &[u8], answers_after: Duration) -> (DuplexStream, tokio::ta
     let (mut client, server) = tokio::io::duplex(64 << 10);
     let mut task = tokio::task::JoinSet::new();
     let (service, tracker) = (Arc::new(After(answers_after)), TaskTracker::new());
-    task.spawn(serve_connection(TokioIo::new(server), service, tracker, CancellationToken::new()));
+    let io = TokioIo::new(server);
+    task.spawn(serve_connection(io, Leaving::Unseen, service, tracker, Ends::default()));
     client.write_all(bytes).await.unwrap();
     (client, task)
 }

@@ -1,0 +1,81 @@
+//! The moment at which whatever still runs has to come to its end: the limit of a drain, or a second signal.
+//!
+//! Streams look at it each time they are polled, so looking must cost next to nothing: one flag, and a
+//! registration that is made once for as long as the same task polls.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Whether the moment has come.
+#[derive(Debug, Default)]
+pub struct LastCall {
+    reached: AtomicBool,
+    token: CancellationToken,
+}
+
+impl LastCall {
+    /// It has come.
+    pub fn announce(&self) {
+        // The flag first: whoever is woken sees it.
+        self.reached.store(true, Ordering::Release);
+        self.token.cancel();
+    }
+
+    /// Whether it has come.
+    pub fn is_reached(&self) -> bool {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    /// Ready once it has come; for waits that are few.
+    pub async fn reached(&self) {
+        self.token.cancelled().await;
+    }
+}
+
+/// One that listens for it.
+#[derive(Default)]
+pub(super) struct Ear(Option<(Waker, Pin<Box<WaitForCancellationFutureOwned>>)>);
+
+impl Ear {
+    /// Ready once the moment has come.
+    pub fn poll_reached(&mut self, last_call: &LastCall, cx: &mut Context<'_>) -> Poll<()> {
+        if last_call.is_reached() {
+            return Poll::Ready(());
+        }
+        match &mut self.0 {
+            Some((waker, _)) if waker.will_wake(cx.waker()) => Poll::Pending,
+            Some((waker, wait)) => {
+                waker.clone_from(cx.waker());
+                wait.as_mut().poll(cx)
+            }
+            none => {
+                let wait = Box::pin(last_call.token.clone().cancelled_owned());
+                none.insert((cx.waker().clone(), wait)).1.as_mut().poll(cx)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_listens_is_woken_also_in_another_task_than_it_began_in() {
+        let last_call = LastCall::default();
+        let mut ear = Ear::default();
+        assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_pending());
+        let heard = poll_fn(|cx| ear.poll_reached(&last_call, cx));
+        tokio::join!(heard, async {
+            tokio::task::yield_now().await;
+            last_call.announce();
+        });
+        assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_ready());
+        assert!(Ear::default().poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_ready());
+    }
+}
