@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -24,6 +23,7 @@ use super::calls::Calls;
 use super::io::{Bounded, WriteLimit};
 use super::unread::{Served, Watch};
 use crate::proxy::Body;
+use crate::tracked::Tracked;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32 << 10;
@@ -109,7 +109,7 @@ where
             }))
         }
     });
-    let mut builder = auto::Builder::new(Tracked(tracker.clone()));
+    let mut builder = auto::Builder::new(Tracked::new(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
     let io = Bounded::new(io, writes.clone());
@@ -128,20 +128,6 @@ where
         }
     }
     let _ = connection.await;
-}
-
-/// Runs the tasks of HTTP/2 connections under the tracker that drain waits for.
-#[derive(Clone)]
-struct Tracked(TaskTracker);
-
-impl<F> Executor<F> for Tracked
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn(future);
-    }
 }
 
 #[cfg(test)]

@@ -11,14 +11,15 @@ use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
 
 use super::line::Line;
-use super::pool::{Connection, Pool, Sender};
+use super::pool::{Connection, Pool};
 
 /// How long an upstream may take to end a body of which everything that matters was read.
 const ASIDE_MAX: Duration = Duration::from_millis(100);
 /// How much is read aside in that time.
 const ASIDE_BYTES_MAX: usize = 64 << 10;
 
-/// A body that is being read. Dropped before its end, it closes the connection.
+/// A body that is being read. Dropped before its end, it closes the connection, or resets its stream of an
+/// HTTP/2 connection.
 pub struct UpstreamBody {
     incoming: Incoming,
     connection: Option<(Connection, Arc<Pool>)>,
@@ -50,7 +51,9 @@ impl UpstreamBody {
                     Err(_trailers) => continue,
                 },
                 Poll::Ready(Some(Err(error))) => {
-                    self.connection = None;
+                    if let Some((Connection::Http2 { mut place, .. }, _)) = self.connection.take() {
+                        place.breaks();
+                    }
                     Poll::Ready(Some(Err(error)))
                 }
                 Poll::Ready(None) => {
@@ -72,10 +75,10 @@ impl UpstreamBody {
 
     fn release(&mut self) {
         self.line.released();
-        if let Some((connection, pool)) = self.connection.take()
-            && matches!(connection.sender, Sender::Http1(_))
-        {
-            pool.put(connection);
+        match self.connection.take() {
+            Some((Connection::Http1 { sender, closed }, pool)) => pool.put(sender, closed),
+            Some((Connection::Http2 { mut place, .. }, _)) => place.ends(),
+            None => {}
         }
     }
 

@@ -2,26 +2,35 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::UpstreamBody;
 use super::dial::{Dial, Io};
+use super::dialing::{Dialing, Turn};
 use super::error::{ConnectError, ExchangeError};
 use super::line::Line;
-use super::pool::{Connection, Pool, Sender};
+use super::pool::{Connection, Pool};
+use super::shared::{Place, Shared, Usage, Watched};
 use crate::config::Upstream;
+use crate::tracked::Tracked;
+
+/// While exchanges run on an HTTP/2 connection and nothing comes, its peer is asked so often whether it is there,
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// and has so long to answer before the connection is given up.
+const PING_WAIT: Duration = Duration::from_secs(5);
+/// An HTTP/2 peer whose first word takes longer gets the one exchange for which the connection was made.
+const FIRST_WORD: Duration = Duration::from_secs(1);
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
 pub struct Client {
@@ -31,6 +40,7 @@ pub struct Client {
     credentials: Vec<HeaderValue>,
     fixed: Vec<(http::HeaderName, HeaderValue)>,
     tracker: TaskTracker,
+    dialing: Arc<Dialing>,
 }
 
 /// An answer whose head has come.
@@ -70,6 +80,7 @@ impl Client {
             upstream,
             dial,
             tracker,
+            dialing: Arc::default(),
         }
     }
 
@@ -102,11 +113,11 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
-    /// connection turns out dead.
+    /// Sends a request and waits for the head. `line` is told which HTTP/1.1 connection is used. `make` builds the
+    /// request, a second time when a reused connection turns out dead.
     ///
     /// # Cancel safety
-    /// Dropping the future closes the connection it was using.
+    /// Dropping the future closes the connection it was using, or resets its stream of an HTTP/2 connection.
     ///
     /// # Errors
     /// When no connection could be made within `connect_limit`, or it failed before the head was complete.
@@ -117,7 +128,7 @@ impl Client {
         make: impl Fn() -> Request<Full<Bytes>>,
     ) -> Result<Exchange, ExchangeError> {
         while let Some(mut kept) = self.pool.take() {
-            if kept.sender.ready().await.is_err() {
+            if kept.ready().await.is_err() {
                 continue;
             }
             return match self.send(kept, line, make()).await {
@@ -140,76 +151,145 @@ impl Client {
         line: &Line,
         request: Request<Full<Bytes>>,
     ) -> Result<Exchange, hyper::Error> {
-        if matches!(connection.sender, Sender::Http1(_)) {
-            line.uses(&connection.closed);
-        }
-        let response = connection.sender.send(request, &self.upstream).await?;
-        let (head, incoming) = response.into_parts();
+        let sent = match &mut connection {
+            Connection::Http1 { sender, closed } => {
+                line.uses(closed);
+                sender.send_request(request).await
+            }
+            Connection::Http2 { sender, place } => {
+                place.begins();
+                let sent = sender.send_request(self.for_http2(request)).await;
+                if sent.is_ok() {
+                    place.answered()
+                } else {
+                    place.breaks()
+                }
+                sent
+            }
+        };
+        let (head, incoming) = sent?.into_parts();
         let body =
             UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone(), self.tracker.clone());
         Ok(Exchange { head, body })
     }
 
+    /// In HTTP/2 the host is a part of the address.
+    fn for_http2(&self, mut request: Request<Full<Bytes>>) -> Request<Full<Bytes>> {
+        let base = &self.upstream.base;
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = Some(if base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+        parts.authority = Some(base.authority.clone());
+        if let Ok(uri) = http::Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+        request.headers_mut().remove(http::header::HOST);
+        request
+    }
+
     async fn connect(&self, limit: Duration) -> Result<Connection, ConnectError> {
         let opening = async {
-            let dialed = self.dial.dial(&self.upstream.base).await?;
-            let closed = CancellationToken::new();
-            // A broken connection shows itself to whoever is using it; there is nobody else to tell.
-            let gone = closed.clone().drop_guard();
-            if dialed.http2 {
-                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-                    .timer(TokioTimer::new())
-                    .handshake(dialed.io)
-                    .await
-                    .map_err(ConnectError::Http)?;
-                self.tracker.spawn(async move {
-                    drop(connection.await);
-                    drop(gone);
-                });
-                self.pool.put(Connection { sender: Sender::Http2(sender.clone()), closed: closed.clone() });
-                return Ok(Connection { sender: Sender::Http2(sender), closed });
-            }
-            let (sender, connection) =
-                http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
-            self.tracker.spawn(async move {
-                if let Ok(parts) = connection.without_shutdown().await {
-                    close(parts.io).await;
+            loop {
+                if let Some(turn) = self.dialing.turn().await {
+                    return self.open(turn).await;
                 }
-                drop(gone);
-            });
-            Ok(Connection { sender: Sender::Http1(sender), closed })
+                if let Some(made_meanwhile) = self.pool.take() {
+                    return Ok(made_meanwhile);
+                }
+            }
         };
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         tokio::time::timeout(limit, opening).await.map_err(|_| ConnectError::TimedOut { limit_ms })?
     }
-}
 
-impl Sender {
-    async fn ready(&mut self) -> Result<(), hyper::Error> {
-        match self {
-            Self::Http1(sender) => sender.ready().await,
-            Self::Http2(sender) => sender.ready().await,
+    /// Makes a connection.
+    async fn open(&self, turn: Turn) -> Result<Connection, ConnectError> {
+        let dialed = self.dial.dial(&self.upstream.base).await?;
+        if dialed.http2 {
+            return self.open_http2(dialed.io, turn).await;
         }
+        self.dialing.expect(1);
+        let closed = CancellationToken::new();
+        // A broken connection shows itself to whoever is using it; there is nobody else to tell.
+        let gone = closed.clone().drop_guard();
+        let (sender, connection) =
+            http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
+        self.tracker.spawn(async move {
+            if let Ok(parts) = connection.without_shutdown().await {
+                close(parts.io).await;
+            }
+            drop(gone);
+        });
+        Ok(Connection::Http1 { sender, closed })
     }
 
-    async fn send(
-        &mut self,
-        mut request: Request<Full<Bytes>>,
-        upstream: &Upstream,
-    ) -> Result<Response<Incoming>, hyper::Error> {
-        match self {
-            Self::Http1(sender) => sender.send_request(request).await,
-            Self::Http2(sender) => {
-                let mut parts = std::mem::take(request.uri_mut()).into_parts();
-                parts.scheme =
-                    Some(if upstream.base.tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
-                parts.authority = Some(upstream.base.authority.clone());
-                if let Ok(uri) = http::Uri::from_parts(parts) {
-                    *request.uri_mut() = uri;
+    async fn open_http2(&self, io: Box<dyn Io>, turn: Turn) -> Result<Connection, ConnectError> {
+        let usage = Usage::new();
+        let (sender, connection) = http2::Builder::new(Tracked::new(self.tracker.clone()))
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_WAIT)
+            .handshake(Watched::new(io, usage.clone()))
+            .await
+            .map_err(ConnectError::Http)?;
+        let place = Place::take(&usage, Arc::downgrade(&self.pool));
+        let pool = Arc::downgrade(&self.pool);
+        let waits = Waits { shared: Shared { sender: sender.clone(), usage }, pool, _turn: turn };
+        self.tracker.spawn(drive(connection, waits, self.dialing.clone()));
+        Ok(Connection::Http2 { sender, place })
+    }
+
+    /// HTTP/2 connections that are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.pool.kept()
+    }
+}
+
+/// A connection that is shared once its peer's limits are known.
+struct Waits {
+    shared: Shared,
+    pool: Weak<Pool>,
+    _turn: Turn,
+}
+
+impl Waits {
+    fn over(self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.share(self.shared);
+        }
+    }
+}
+
+/// Drives a connection to its end and keeps an eye on what its peer allows. A broken connection shows itself to
+/// whoever is using it; there is nobody else to tell.
+async fn drive(
+    connection: http2::Connection<Watched, Full<Bytes>, Tracked>,
+    waits: Waits,
+    dialing: Arc<Dialing>,
+) {
+    let usage = waits.shared.usage.clone();
+    let mut waits = Some(waits);
+    let mut connection = std::pin::pin!(connection);
+    let mut patience = std::pin::pin!(tokio::time::sleep(FIRST_WORD));
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = usage.bell.notified() => {
+                dialing.expect(usage.allow(connection.current_max_send_streams()));
+                if let Some(waits) = waits.take() {
+                    waits.over();
                 }
-                request.headers_mut().remove(http::header::HOST);
-                sender.send_request(request).await
             }
+            () = patience.as_mut(), if waits.is_some() => waits = None,
+        }
+    }
+}
+
+impl Connection {
+    async fn ready(&mut self) -> Result<(), hyper::Error> {
+        match self {
+            Self::Http1 { sender, .. } => sender.ready().await,
+            Self::Http2 { sender, .. } => sender.ready().await,
         }
     }
 }

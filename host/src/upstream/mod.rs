@@ -7,12 +7,17 @@
 mod body;
 mod client;
 mod dial;
+mod dialing;
 mod error;
 mod line;
 mod pool;
+mod shared;
 
 pub use body::UpstreamBody;
 pub use client::{Client, Exchange};
 pub use dial::{Dial, Dialed, Io, TcpDial, TlsSetupError};
 pub use error::{ConnectError, ExchangeError, http_class};
 pub use line::Line;
+
+#[cfg(test)]
+mod tests;

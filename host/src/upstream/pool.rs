@@ -1,4 +1,4 @@
-//! Idle connections of one upstream. The newest is used first, so that the others can grow old and go.
+//! Connections of one upstream. The newest is used first, so that the others can grow old and go.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,44 +10,42 @@ use hyper::client::conn::{http1, http2};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::shared::{Place, Shared, Usage};
 use crate::clock;
 
 /// Idle connections kept for one upstream; beyond them the oldest is closed.
 const IDLE_MAX: usize = 512;
+/// HTTP/2 connections kept for one upstream; further ones carry the one exchange they were made for.
+pub(super) const SHARED_MAX: usize = 64;
 
-/// A connection: its sending half, and a way to know when it is gone.
-pub(super) struct Connection {
-    /// The sending half.
-    pub sender: Sender,
-    /// Cancelled when the connection is closed.
-    pub closed: CancellationToken,
-}
-
-/// The sending half of a connection.
-pub(super) enum Sender {
-    /// One request at a time.
-    Http1(http1::SendRequest<Full<Bytes>>),
-    /// Many at a time; the pool keeps a clone.
-    Http2(http2::SendRequest<Full<Bytes>>),
-}
-
-impl Sender {
-    fn is_closed(&self) -> bool {
-        match self {
-            Self::Http1(sender) => sender.is_closed(),
-            Self::Http2(sender) => sender.is_closed(),
-        }
-    }
+/// A connection, held by one exchange.
+pub(super) enum Connection {
+    /// One exchange at a time.
+    Http1 {
+        /// The sending half.
+        sender: http1::SendRequest<Full<Bytes>>,
+        /// Cancelled when the connection is closed.
+        closed: CancellationToken,
+    },
+    /// Many at a time.
+    Http2 {
+        /// The sending half.
+        sender: http2::SendRequest<Full<Bytes>>,
+        /// Among the others.
+        place: Place,
+    },
 }
 
 struct Idle {
-    connection: Connection,
+    sender: http1::SendRequest<Full<Bytes>>,
+    closed: CancellationToken,
     since: Instant,
 }
 
 #[derive(Default)]
 struct Kept {
     idle: VecDeque<Idle>,
+    shared: Vec<Shared>,
     reaping: bool,
 }
 
@@ -69,35 +67,52 @@ impl Pool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest connection that looks alive. One with many streams stays in the pool.
-    pub fn take(&self) -> Option<Connection> {
+    /// The newest connection that looks alive and has a place.
+    pub fn take(self: &Arc<Self>) -> Option<Connection> {
         let now = clock::now();
         let mut kept = self.lock();
-        while let Some(newest) = kept.idle.pop_back() {
-            let Connection { sender, closed } = &newest.connection;
-            if sender.is_closed() || now.duration_since(newest.since) >= self.idle_for {
-                continue;
+        kept.shared.retain(|shared| !shared.sender.is_closed());
+        if let Some(shared) = kept.shared.iter().rev().find(|shared| shared.usage.has_place()) {
+            let place = Place::take(&shared.usage, Arc::downgrade(self));
+            return Some(Connection::Http2 { sender: shared.sender.clone(), place });
+        }
+        while let Some(Idle { sender, closed, since }) = kept.idle.pop_back() {
+            if !sender.is_closed() && now.duration_since(since) < self.idle_for {
+                return Some(Connection::Http1 { sender, closed });
             }
-            if let Sender::Http2(shared) = sender {
-                let again = Connection { sender: Sender::Http2(shared.clone()), closed: closed.clone() };
-                kept.idle.push_back(Idle { connection: again, since: now });
-            }
-            return Some(newest.connection);
         }
         None
     }
 
-    /// Keeps a connection for the next request.
-    pub fn put(self: &Arc<Self>, connection: Connection) {
-        if connection.sender.is_closed() || self.stop.is_cancelled() {
+    /// Keeps a connection for the next exchange.
+    pub fn put(self: &Arc<Self>, sender: http1::SendRequest<Full<Bytes>>, closed: CancellationToken) {
+        if sender.is_closed() || self.stop.is_cancelled() {
             return;
         }
-        let start = {
-            let mut kept = self.lock();
+        self.keep(|kept| {
             if kept.idle.len() >= IDLE_MAX {
                 kept.idle.pop_front();
             }
-            kept.idle.push_back(Idle { connection, since: clock::now() });
+            kept.idle.push_back(Idle { sender, closed, since: clock::now() });
+        });
+    }
+
+    /// Keeps a connection for further exchanges.
+    pub fn share(self: &Arc<Self>, shared: Shared) {
+        if shared.sender.is_closed() || self.stop.is_cancelled() {
+            return;
+        }
+        self.keep(|kept| {
+            if kept.shared.len() < SHARED_MAX {
+                kept.shared.push(shared);
+            }
+        });
+    }
+
+    fn keep(self: &Arc<Self>, with: impl FnOnce(&mut Kept)) {
+        let start = {
+            let mut kept = self.lock();
+            with(&mut kept);
             !std::mem::replace(&mut kept.reaping, true)
         };
         if start {
@@ -105,20 +120,32 @@ impl Pool {
         }
     }
 
+    /// No further exchange begins on this connection; those that are on it go on.
+    pub fn discard(&self, usage: &Arc<Usage>) {
+        self.lock().shared.retain(|shared| !Arc::ptr_eq(&shared.usage, usage));
+    }
+
     /// Closes what has been idle for too long. False: nothing is left to wait for.
     fn sweep(&self) -> bool {
         let now = clock::now();
         let mut kept = self.lock();
-        kept.idle.retain(|idle| {
-            !idle.connection.sender.is_closed() && now.duration_since(idle.since) < self.idle_for
-        });
-        kept.reaping = !kept.idle.is_empty();
+        kept.idle.retain(|idle| !idle.sender.is_closed() && now.duration_since(idle.since) < self.idle_for);
+        kept.shared.retain(|shared| !shared.sender.is_closed() && !shared.usage.is_idle_for(self.idle_for));
+        kept.reaping = !(kept.idle.is_empty() && kept.shared.is_empty());
         kept.reaping
     }
 
-    /// Closes everything.
+    /// Lets go of everything.
     fn clear(&self) {
-        self.lock().idle.clear();
+        let mut kept = self.lock();
+        kept.idle.clear();
+        kept.shared.clear();
+    }
+
+    /// HTTP/2 connections that are kept.
+    #[cfg(test)]
+    pub fn kept(&self) -> usize {
+        self.lock().shared.len()
     }
 }
 
