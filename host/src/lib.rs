@@ -13,4 +13,5 @@ pub mod proxy;
 pub mod server;
 pub mod state;
 pub mod telemetry;
+mod tracked;
 pub mod upstream;

@@ -40,25 +40,25 @@ fn load(path: &Path) -> Config {
     loaded.config
 }
 
-#[test]
-fn each_loads_without_a_warning() {
+#[tokio::test]
+async fn each_loads_without_a_warning() {
     let (_folder, files) = examples();
     assert!(files.len() >= 4);
     for file in files {
         load(&file);
         let mut out = Vec::new();
-        assert_eq!(check::check_with(&file, &env, &mut out).expect("written"), Exit::Done);
+        assert_eq!(check::check_with(&file, &env, &mut out).await.expect("written"), Exit::Done);
         assert!(String::from_utf8_lossy(&out).starts_with("ok: "));
     }
 }
 
-#[test]
-fn check_prints_the_lines_and_asks_for_a_correction() {
+#[tokio::test]
+async fn check_prints_the_lines_and_asks_for_a_correction() {
     let (folder, _) = examples();
     let file = folder.path().join("bad.yaml");
     fs::write(&file, "listen: 1\nrouts: {}\n").expect("written");
     let mut out = Vec::new();
-    let exit = check::check_with(&file, &env, &mut out).expect("written");
+    let exit = check::check_with(&file, &env, &mut out).await.expect("written");
     assert_eq!(exit.code(), 2);
     let out = String::from_utf8(out).expect("text");
     let lines: Vec<&str> = out.lines().collect();
@@ -68,6 +68,43 @@ fn check_prints_the_lines_and_asks_for_a_correction() {
         "{out}"
     );
     assert!(lines[4].starts_with("4 errors in "), "{out}");
+}
+
+#[tokio::test]
+async fn check_says_which_plugins_would_be_rejected_and_that_the_rest_would_start() {
+    let (folder, files) = examples();
+    let dir = folder.path().join("plugins.d");
+    fs::create_dir(&dir).expect("a folder");
+    fs::write(dir.join("a.wasm"), b"\0asm\x01\0\0\0").expect("written");
+    fs::copy("../plugins/weighted-router/weighted-router.wasm", dir.join("b.wasm")).expect("a copy");
+    let mut out = Vec::new();
+    let minimal = files.iter().find(|file| file.ends_with("minimal.yaml")).expect("the smallest");
+    let exit = check::check_with(minimal, &env, &mut out).await.expect("written");
+    let out = String::from_utf8(out).expect("text");
+    assert_eq!(exit, Exit::Done);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 2, "{out}");
+    assert!(
+        lines[0].starts_with("warning: ") && lines[0].contains("a.wasm would be rejected (magic)"),
+        "{out}"
+    );
+    assert!(lines[1].starts_with("ok: "), "{out}");
+    let there: Vec<_> = fs::read_dir(folder.path()).expect("the folder").filter_map(Result::ok).collect();
+    assert!(there.iter().all(|entry| entry.file_name() != "sluice-state"), "a check keeps nothing");
+}
+
+#[tokio::test]
+async fn check_refuses_what_a_start_refuses() {
+    let (folder, _) = examples();
+    let minimal = fs::read_to_string(folder.path().join("minimal.yaml")).expect("the smallest");
+    let file = folder.path().join("small.yaml");
+    // No bundled plugin starts in so little memory.
+    fs::write(&file, format!("{minimal}\nplugins: {{ memory: 64KiB }}\n")).expect("written");
+    let mut out = Vec::new();
+    let exit = check::check_with(&file, &env, &mut out).await.expect("written");
+    let out = String::from_utf8(out).expect("text");
+    assert_eq!(exit, Exit::No, "{out}");
+    assert!(out.starts_with("error: it would not start: plugins: the bundled plugin"), "{out}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::expect::{has, together};
 use crate::guests::{entry, generation, guest, one_generation, policy, put, records, take_out};
 use harness::client::Client;
+use harness::metrics::Metrics;
 use harness::prelude::*;
 
 /// Files are looked at soon after they change.
@@ -220,5 +221,30 @@ async fn row_14_a_classifier_or_tagger_that_traps_costs_the_call_nothing() {
         x.metric_becomes("sluice_plugin_calls_total", &labels, traps).await;
     }
     x.breaker_is("A/a1", "closed", 0).await;
+    x.end().await;
+}
+
+#[tokio::test]
+async fn counters_of_plugins_begin_at_zero_and_go_with_their_plugins() {
+    let x = quick().start().await;
+    let there = |metrics: &Metrics| metrics.by("sluice_plugin_calls_total", "plugin");
+    let names = |metrics: &Metrics| there(metrics).into_keys().collect::<Vec<_>>();
+    let metrics = x.metrics().await;
+    assert_eq!(names(&metrics), ["last-resort", "standard-classifier", "standard-tagger", "weighted-router"]);
+    assert!(there(&metrics).values().all(|calls| *calls < 0.5), "{:?}", there(&metrics));
+    put(&x, "note.wasm", &guest("note-tagger"));
+    let came =
+        x.poll(harness::PATIENCE, async || names(&x.metrics().await).contains(&"note".to_owned())).await;
+    assert!(came, "it has no counters before its first call");
+    // The next two changes: a name is kept over one, for calls that still run.
+    take_out(&x, "note.wasm");
+    for n in 0..2 {
+        let before = generation(&x).await;
+        put(&x, &format!("other-{n}.wasm"), &guest("soft-classifier"));
+        assert!(x.poll(harness::PATIENCE, async || generation(&x).await > before).await);
+    }
+    let gone =
+        x.poll(harness::PATIENCE, async || !names(&x.metrics().await).contains(&"note".to_owned())).await;
+    assert!(gone, "{:?}", names(&x.metrics().await));
     x.end().await;
 }

@@ -11,11 +11,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("state", &["clock", "config"]),
     ("plugin", &["clock", "config"]),
     ("policy", &["clock", "plugin"]),
-    ("upstream", &["clock", "config"]),
+    ("tracked", &[]),
+    ("upstream", &["clock", "config", "tracked"]),
     ("telemetry", &["clock", "config"]),
     ("generation", &["config", "policy", "state", "upstream"]),
     ("proxy", &["clock", "config", "generation", "policy", "state", "telemetry", "upstream"]),
-    ("server", &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry"]),
+    ("server", &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked"]),
     (
         "gateway",
         &[
@@ -41,7 +42,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("notify", &["plugin"]),
-    ("hyper", &["demo", "mock", "proxy", "server", "upstream"]),
+    ("hyper", &["demo", "mock", "proxy", "server", "tracked", "upstream"]),
     ("h2", &["upstream"]),
     ("hyper_util", &["demo", "mock", "server", "upstream"]),
     ("hyper_rustls", &["upstream"]),

@@ -21,5 +21,6 @@ pub mod retry_after;
 pub mod retry_budget;
 pub mod sse;
 pub mod stream;
+pub mod tag_name;
 pub mod verdict;
 pub mod window;

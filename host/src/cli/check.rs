@@ -1,28 +1,50 @@
-//! `sluice check`: reads a configuration as start-up would and says what it found. A finding is one line
-//! in the form of compilers, so that editors jump to it.
+//! `sluice check`: does what start-up would do with a configuration, up to the doors, and says what it found. A
+//! finding in the file is one line in the form of compilers, so that editors jump to it. A plugin that would be
+//! rejected is a warning: the gateway starts without it.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::Exit;
 use crate::config::{self, Environment, Loaded};
+use crate::gateway;
 
 /// Checks `path` with the environment of the process and writes findings and a summary to `out`.
 ///
 /// # Errors
-/// Only what writing to `out` gives; a bad configuration is [`Exit::Usage`].
-pub fn check(path: &Path, out: &mut dyn Write) -> io::Result<Exit> {
-    check_with(path, &|name| std::env::var(name).ok(), out)
+/// Only what writing to `out` gives; a bad configuration is [`Exit::Usage`], a start that would fail [`Exit::No`].
+pub async fn check(path: &Path, out: &mut dyn Write) -> io::Result<Exit> {
+    check_with(path, &|name| std::env::var(name).ok(), out).await
 }
 
 /// [`check`] with an environment of the caller's.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write) -> io::Result<Exit> {
+pub async fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write) -> io::Result<Exit> {
     match config::load_with(path, env) {
         Ok(loaded) => {
-            summary(path, &loaded, out)?;
+            for warning in &loaded.warnings {
+                writeln!(out, "{}", warning.line_for_warning(path))?;
+            }
+            let rejected = match gateway::rehearse(&loaded.config).await {
+                Ok(rejected) => rejected,
+                Err(error) => {
+                    writeln!(out, "error: it would not start: {error}")?;
+                    return Ok(Exit::No);
+                }
+            };
+            let dir = &loaded.config.plugins.dir;
+            for plugin in rejected {
+                let (file, reason) = (dir.join(&*plugin.file), plugin.rejection.reason().as_str());
+                writeln!(
+                    out,
+                    "warning: {} would be rejected ({reason}): {}",
+                    file.display(),
+                    plugin.rejection
+                )?;
+            }
+            summary(&loaded, out)?;
             Ok(Exit::Done)
         }
         Err(errors) => {
@@ -34,10 +56,7 @@ pub fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write) -> io
     }
 }
 
-fn summary(path: &Path, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {
-    for warning in &loaded.warnings {
-        writeln!(out, "{}", warning.line_for_warning(path))?;
-    }
+fn summary(loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {
     let config = &loaded.config;
     let (routes, targets, upstreams) = (config.routes.len(), config.targets.len(), config.upstreams.len());
     writeln!(

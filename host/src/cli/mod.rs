@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
     };
     let done = match args.command {
         Command::Run { config } => runtime.block_on(run::run(&config, &mut err)),
-        Command::Check { config } => check::check(&config, &mut out),
+        Command::Check { config } => runtime.block_on(check::check(&config, &mut out)),
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);
             runtime.block_on(crate::demo::run(once, live, &mut out))

@@ -56,6 +56,9 @@ pub struct Config {
     pub decisions: usize,
 }
 
+/// The most linear memory that the engine has for one instance of a plugin, bytes.
+pub const PLUGIN_MEMORY_MAX: u64 = 64 << 20;
+
 /// `plugins`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plugins {
@@ -65,7 +68,7 @@ pub struct Plugins {
     pub headers: Vec<http::HeaderName>,
     /// Running time of one call.
     pub deadline: Duration,
-    /// Linear memory of one instance, bytes.
+    /// Linear memory of one instance, bytes; at most [`PLUGIN_MEMORY_MAX`].
     pub memory: u64,
     /// Calls of one plugin at a time.
     pub concurrency: u32,

@@ -2,6 +2,7 @@
 //! cross the gateway, whatever a list says.
 
 use http::HeaderName;
+use sluice_core::tag_name;
 
 use super::field::Field;
 
@@ -59,18 +60,12 @@ pub(super) fn refused(name: &HeaderName, purpose: Use) -> Option<&'static str> {
         Use::Fixed if matches!(name, "accept-encoding" | "content-type" | "x-request-id") => {
             Some("is the gateway's to send")
         }
-        Use::Tag if is_answers_own(name) => Some("already means something else on an answer"),
+        Use::Tag if tag_name::is_reserved(name) => Some("already means something else on an answer"),
+        Use::Tag if !tag_name::is_name(name) => {
+            Some("has a name that no tag can have: expected 1 to 64 of a-z 0-9 - _")
+        }
         _ => None,
     }
-}
-
-fn is_answers_own(name: &str) -> bool {
-    UPSTREAMS_OWN.contains(&name)
-        || name.starts_with("access-control-")
-        || matches!(
-            name,
-            "cache-control" | "content-type" | "date" | "retry-after" | "server" | "vary" | "x-should-retry"
-        )
 }
 
 impl Field<'_> {

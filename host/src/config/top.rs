@@ -8,8 +8,8 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 use super::checked::{
-    Breaker, BreakerRate, Config, Cooldown, Drain, Gate, Limits, Log, LogFormat, Plugins, Readiness,
-    RetryBudget, Tags,
+    Breaker, BreakerRate, Config, Cooldown, Drain, Gate, Limits, Log, LogFormat, PLUGIN_MEMORY_MAX, Plugins,
+    Readiness, RetryBudget, Tags,
 };
 use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
@@ -84,7 +84,7 @@ fn plugins(field: &Field<'_>) -> Plugins {
         dir: m.get("dir").path().unwrap_or_else(|| field.cx.at("plugins.d")),
         headers: m.get("headers").header_names(Use::Plugins),
         deadline: m.get("deadline").duration(SOME).unwrap_or(Duration::from_millis(10)),
-        memory: m.get("memory").size(64 * KIB..=4 * GIB).unwrap_or(16 * MIB),
+        memory: m.get("memory").size(64 * KIB..=PLUGIN_MEMORY_MAX).unwrap_or(16 * MIB),
         concurrency: m.get("concurrency").count(1..=10_000).unwrap_or_else(twice_the_cores),
         settle: m.get("settle").duration(Duration::ZERO).unwrap_or(Duration::from_millis(200)),
         rescan: m.get("rescan").duration(SOME).unwrap_or(secs(5)),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use sluice_core::facts::PluginKind;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::generation::{Generation, target_facts};
-use crate::plugin::{self, BuiltinSettings, Registry};
+use crate::plugin::{self, BuiltinSettings, PluginState, Registry};
 use crate::policy::Policy;
 use crate::proxy::{LastCall, Shared};
 use crate::server::{Admin, Ends, Health, Listener, Main};
@@ -118,6 +119,7 @@ impl Gateway {
             stop.clone(),
         )
         .await?;
+        name_plugins(&telemetry, &registry);
         let first = Policy::new(registry.current(), 1);
         let generation = Generation::assemble(1, config.clone(), first, cells.clone(), &clients);
         probe::start(&config, &cells, &clients, &telemetry, &tracker, &stop);
@@ -130,14 +132,7 @@ impl Gateway {
             last_call: LastCall::default(),
             running: TaskTracker::new(),
         });
-        tracker.spawn(follow(
-            shared.clone(),
-            registry.subscribe(),
-            config.clone(),
-            cells,
-            clients,
-            stop.clone(),
-        ));
+        tracker.spawn(follow(shared.clone(), registry.clone(), config.clone(), cells, clients, stop.clone()));
         let registry = Arc::new(registry);
         let (socket, listen) = main_door.open()?;
         let (admin_socket, admin) = admin_door.open()?;
@@ -197,6 +192,18 @@ impl Gateway {
             tracing::warn!("log lines were lost at the end");
         }
     }
+}
+
+/// Does what start-up does with a configuration, but opens no door, and says which files of the plugins
+/// folder would be rejected.
+///
+/// # Errors
+/// What would keep a gateway from starting.
+pub async fn rehearse(config: &Config) -> Result<Vec<plugin::Rejected>, StartError> {
+    let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+    clients(config, None, &tracker, &stop)?;
+    let (targets, builtin) = (target_facts(config), builtin_settings(config));
+    Ok(plugin::rehearse(&config.plugins, targets, &builtin, &tracker).await?)
 }
 
 async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &CancellationToken) {
@@ -263,7 +270,7 @@ fn clients(
 /// Makes a generation of each new set of plugins.
 async fn follow(
     shared: Arc<Shared>,
-    mut sets: tokio::sync::watch::Receiver<Arc<plugin::PluginSet>>,
+    registry: Registry,
     config: Arc<Config>,
     cells: Arc<Cells>,
     clients: Arc<BTreeMap<Arc<str>, Arc<Client>>>,
@@ -271,10 +278,12 @@ async fn follow(
 ) {
     // The first generation was made of what was there at its time; a newer set may be there already.
     let mut known = shared.current.load().policy.set().clone();
+    let mut sets = registry.subscribe();
     loop {
         let set = sets.borrow_and_update().clone();
         if !Arc::ptr_eq(&set, &known) {
             known = set.clone();
+            name_plugins(&shared.telemetry, &registry);
             let number = shared.current.load().number + 1;
             let policy = Policy::new(set, number);
             shared.current.store(Arc::new(Generation::assemble(
@@ -290,6 +299,20 @@ async fn follow(
             () = stop.cancelled() => return,
         }
     }
+}
+
+/// Counters of the plugins that there are begin at zero, and those of plugins that are gone go.
+fn name_plugins(telemetry: &Telemetry, registry: &Registry) {
+    let mut there = registry.status();
+    there.retain(|entry| entry.state != PluginState::Removed);
+    // There may be more files than names; the bundled ones always have theirs.
+    there.sort_by_key(|entry| entry.file.is_some());
+    let kinds =
+        |names: &[&str]| PluginKind::ALL.into_iter().filter(|kind| names.contains(&kind.as_str())).collect();
+    let named = there.iter().map(|entry| (entry.name.as_str().into(), kinds(&entry.kinds)));
+    let names: Vec<_> =
+        std::iter::once((watch::LAST_RESORT.into(), PluginKind::ALL.to_vec())).chain(named).collect();
+    telemetry.metrics().set_plugins(&names);
 }
 
 /// What the configuration says to the bundled plugins.

@@ -11,6 +11,9 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::events::{Event, PluginChange, PluginFault};
 use crate::telemetry::names::{CallResult, GateRefusal};
 
+/// As metrics name the host's own answers, where neither a plugin nor a bundled one gave any.
+pub(super) const LAST_RESORT: &str = "last-resort";
+
 /// The one listener of both.
 pub(super) struct Watch(pub Telemetry);
 
@@ -73,7 +76,7 @@ impl PluginWatch for Watch {
     }
 
     fn last_resort(&self, kind: PluginKind) {
-        self.0.metrics().plugin_called("last-resort", kind, CallResult::Ok, None);
+        self.0.metrics().plugin_called(LAST_RESORT, kind, CallResult::Ok, None);
     }
 }
 

@@ -94,10 +94,11 @@ impl Bundled {
         watch: &Arc<dyn PluginWatch>,
         before: Option<&Self>,
     ) -> Result<Self, BundledError> {
+        let threads = tokio::runtime::Handle::current().metrics().num_workers();
         let mut started = Vec::with_capacity(PluginKind::ALL.len());
         for kind in PluginKind::ALL {
             let (name, bytes) = source(kind);
-            let options = PluginOptions { settings_json: settings.of(kind).to_owned(), ..defaults.clone() };
+            let options = defaults.bundled(settings.of(kind), threads);
             let parts = |compiled| Parts {
                 name: name.into(),
                 file: None,

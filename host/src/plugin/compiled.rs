@@ -1,10 +1,10 @@
 //! Compiled plugins, kept by the digest of their bytes.
 //!
-//! Compiling takes a core for a tenth of a second and more, so it happens on a blocking thread, one at a
-//! time in the process. The same bytes are compiled once for as long as anybody runs them; the cache itself
+//! Compiling takes a core for a tenth of a second and more, so it happens on a blocking thread, a few at a
+//! time in the process, and one that takes too long is not waited for. The same bytes are compiled once for as long as anybody runs them; the cache itself
 //! keeps nothing alive.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -78,20 +78,56 @@ pub async fn prepare(
     digest: Arc<str>,
     bounds: Bounds,
 ) -> Result<Arc<Compiled>, Rejection> {
-    static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
-
-    let permit = ONE_AT_A_TIME.acquire().await.map_err(|closed| Rejection::Compile(closed.to_string()))?;
-    let work = tracker.spawn_blocking(move || {
-        let _permit = permit;
+    if let Some(found) = cached(&digest) {
+        found.needs.within(bounds.memory)?;
+        return Ok(found);
+    }
+    let work = move || {
+        // The same bytes may have been at it in the place before this.
         if let Some(found) = cached(&digest) {
             found.needs.within(bounds.memory)?;
             return Ok(found);
         }
         compile(host, &bytes, digest, bounds)
-    });
-    match work.await {
-        Ok(outcome) => outcome,
-        Err(error) => Err(Rejection::Compile(format!("the compiler gave up: {error}"))),
+    };
+    COMPILERS.run(tracker, work).await
+}
+
+/// Of the process. Longer than any plugin of a sensible size takes on a machine that is very busy.
+static COMPILERS: LazyLock<Compilers> = LazyLock::new(|| Compilers::new(3, Duration::from_secs(60)));
+
+/// The places where plugins are compiled.
+struct Compilers {
+    places: Arc<Semaphore>,
+    limit: Duration,
+}
+
+impl Compilers {
+    /// So many places. Each of waiting for one and of compiling may take `limit`.
+    fn new(places: usize, limit: Duration) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), limit }
+    }
+
+    /// Runs `work` in a place. Compiling cannot be stopped: work that is given up keeps its place until it
+    /// really ends, so there are never more such strays than places.
+    async fn run<T: Send + 'static>(
+        &self,
+        tracker: &TaskTracker,
+        work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let place = match tokio::time::timeout(self.limit, self.places.clone().acquire_owned()).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(_)) | Err(_) => return Err(Rejection::NoCompiler(self.limit)),
+        };
+        let running = tracker.spawn_blocking(move || {
+            let _place = place;
+            work()
+        });
+        match tokio::time::timeout(self.limit, running).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => Err(Rejection::Compile(format!("the compiler gave up: {error}"))),
+            Err(_) => Err(Rejection::Compile(format!("it took longer than {:?}", self.limit))),
+        }
     }
 }
 
@@ -158,4 +194,43 @@ fn keep(compiled: &Arc<Compiled>) {
         cache.remove(0);
     }
     cache.push(Arc::downgrade(compiled));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_compile_that_does_not_end_fails_alone_and_the_next_one_runs() {
+        let compilers = Compilers::new(2, Duration::from_millis(50));
+        let tracker = TaskTracker::new();
+        let (end, ends) = mpsc::sync_channel::<()>(1);
+        let stuck = move || ends.recv().map_err(|gone| Rejection::Compile(gone.to_string()));
+        let limit = Duration::from_secs(20);
+        let outcome = tokio::time::timeout(limit, compilers.run(&tracker, stuck)).await.unwrap();
+        assert!(matches!(outcome, Err(Rejection::Compile(_))), "{outcome:?}");
+        let next = tokio::time::timeout(limit, compilers.run(&tracker, || Ok(7))).await;
+        assert_eq!(next, Ok(Ok(7)), "another plugin does not wait for it");
+        assert_eq!(compilers.places.available_permits(), 1, "the stray still has its place");
+        end.send(()).unwrap();
+        tracker.close();
+        tracker.wait().await;
+        assert_eq!(compilers.places.available_permits(), 2);
+    }
+
+    #[tokio::test]
+    async fn with_a_stray_in_every_place_others_are_told_to_come_again() {
+        let compilers = Compilers::new(1, Duration::from_millis(50));
+        let tracker = TaskTracker::new();
+        let (end, ends) = mpsc::sync_channel::<()>(1);
+        let stuck = move || ends.recv().map_err(|gone| Rejection::Compile(gone.to_string()));
+        assert!(compilers.run(&tracker, stuck).await.is_err());
+        let next = compilers.run(&tracker, || Ok(7)).await;
+        assert!(next.as_ref().is_err_and(Rejection::is_passing), "{next:?} says nothing about its bytes");
+        end.send(()).unwrap();
+    }
 }

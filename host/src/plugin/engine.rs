@@ -18,7 +18,7 @@ use super::state::State;
 use super::ticker::Ticker;
 
 /// Linear memory an instance can have at most, whatever its limit says.
-pub const MEMORY_MAX: u64 = 64 * 1024 * 1024;
+pub const MEMORY_MAX: u64 = crate::config::PLUGIN_MEMORY_MAX;
 /// Tables of one component: a Rust guest needs two.
 pub const TABLES_MAX: u32 = 4;
 /// Elements of one table.

@@ -128,7 +128,8 @@ impl Instance {
     pub async fn new(spec: &Spec) -> Result<(Self, Description), NoInstance> {
         let deadline = spec.options.deadline.max(START_DEADLINE);
         let now = clock::now();
-        let mut store = Store::new(&spec.host.engine, State::new(spec.voice.clone(), spec.options.memory));
+        let state = State::new(spec.voice.clone(), spec.options.memory, spec.options.gives_way);
+        let mut store = Store::new(&spec.host.engine, state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         store.set_max_component_handles(HANDLES_MAX);

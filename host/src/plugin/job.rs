@@ -17,6 +17,9 @@ use super::options::PluginOptions;
 use super::rejection::Rejection;
 use super::watch::PluginWatch;
 
+/// Files worked on at a time. Compiling has fewer places; this bounds bytes held meanwhile.
+pub const JOBS: usize = 4;
+
 /// What every job needs.
 #[derive(Clone)]
 pub struct Shop {
@@ -115,7 +118,7 @@ impl Shop {
         }
     }
 
-    async fn look(&self, task: Task) -> What {
+    pub(super) async fn look(&self, task: Task) -> What {
         let Task { found, options, known } = task;
         let fingerprint = found.fingerprint.clone();
         if let Some(rejection) = found.refused.clone() {

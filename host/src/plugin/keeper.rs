@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use sluice_core::facts::PluginKind;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,7 +19,7 @@ use super::engine::Host;
 use super::entry::Entry;
 use super::events::Events;
 use super::folder::{Found, Scan};
-use super::job::{Done, Shop, Task, Work};
+use super::job::{Done, JOBS, Shop, Task, Work};
 use super::last_good::LastGood;
 use super::options::{PluginOptions, options_of};
 use super::registry::{Board, Command, Setup, StartError};
@@ -31,9 +32,6 @@ use crate::clock;
 const COALESCE: Duration = Duration::from_millis(20);
 /// Every so many rescans each file is read, whatever its signature says.
 const READ_EVERY: u32 = 12;
-/// Files worked on at a time. Compiling is one at a time anyway; this bounds bytes held meanwhile.
-const JOBS: usize = 4;
-
 /// Owns all that changes.
 pub struct Keeper {
     setup: Setup,
@@ -129,7 +127,7 @@ impl Keeper {
             let Some(done) = self.results.recv().await else {
                 break;
             };
-            self.apply(done).await;
+            self.apply(done);
         }
         self.starting = false;
         self.publish();
@@ -145,7 +143,7 @@ impl Keeper {
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(command) = self.inbox.recv() => self.command(command).await,
-                Some(done) = self.results.recv() => self.apply(done).await,
+                Some(done) = self.results.recv() => self.apply(done),
                 () = trouble.notified() => self.roll_back(),
                 () = bell.notified() => {
                     tokio::time::sleep(COALESCE).await;
@@ -155,6 +153,7 @@ impl Keeper {
                     if clock::now() >= rescan {
                         rescan = clock::now() + self.setup.plugins.rescan;
                         self.doubt_sometimes();
+                        self.retire(clock::now());
                     }
                     self.look().await;
                 }
@@ -166,6 +165,26 @@ impl Keeper {
         self.rescans = (self.rescans + 1) % READ_EVERY;
         if self.rescans == 0 {
             self.entries.values_mut().for_each(Entry::doubt);
+        }
+    }
+
+    /// Lets go of instances that have served long enough, and of versions that cannot come back any more.
+    fn retire(&mut self, now: Instant) {
+        for kind in PluginKind::ALL {
+            self.bundled.of(kind).pool().sweep(now);
+        }
+        let probation = self.setup.plugins.probation;
+        for entry in self.entries.values_mut() {
+            let Some(running) = &entry.running else { continue };
+            running.pool().sweep(now);
+            // A plugin is only rolled back in its first minutes.
+            if !entry.working && now.duration_since(running.history().began) >= probation {
+                entry.previous = None;
+            }
+            // Coming back is by instances of its own.
+            if let Some(previous) = &entry.previous {
+                previous.pool().clear();
+            }
         }
     }
 
@@ -193,7 +212,7 @@ impl Keeper {
                 }
                 self.events.arm(Some(scan.identity));
                 self.take_in(&scan, now);
-                self.unload_missing(&scan, now).await;
+                self.unload_missing(&scan, now);
             }
             Err(error) => {
                 self.events.arm(None);
@@ -245,7 +264,7 @@ impl Keeper {
 
     /// Unloads what has been missing for long enough. A folder that was replaced and is empty is one whose
     /// files have not come yet: it unloads nothing.
-    async fn unload_missing(&mut self, scan: &Scan, now: Instant) {
+    fn unload_missing(&mut self, scan: &Scan, now: Instant) {
         let (settle, rescan) = (self.setup.plugins.settle, self.setup.plugins.rescan);
         let mut gone = Vec::new();
         for (file, entry) in &mut self.entries {
@@ -263,7 +282,7 @@ impl Keeper {
             }
         }
         for file in gone {
-            self.unload(&file).await;
+            self.unload(&file);
         }
     }
 

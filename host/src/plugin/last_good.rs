@@ -1,13 +1,15 @@
 //! The bytes of what last ran, kept on disk, so that a restart with a bad file in the folder still runs
 //! what ran before. Bytes lie under their digest; a small file for each plugin says which are its.
 //!
-//! A folder that cannot be written is said once, and done without. Blocking.
+//! What is to be written is queued, so that nobody waits for the disk who has other things to do; it is written in
+//! that order. A folder that cannot be written is said once, and done without. Blocking.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,47 @@ use super::compiled::digest;
 pub struct LastGood {
     dir: PathBuf,
     said: AtomicBool,
+    queue: Mutex<Queue>,
+    /// Held by whoever is at the disk.
+    disk: Mutex<()>,
+}
+
+/// What is to be written may hold so many bytes,
+const QUEUED_BYTES_MAX: usize = 128 << 20;
+/// and be so many changes. What finds no room is as if the disk could not be written.
+const QUEUED_MAX: usize = 1024;
+
+#[derive(Debug, Default)]
+struct Queue {
+    changes: VecDeque<(Arc<str>, Change)>,
+    bytes: usize,
+    /// Somebody was asked to write it.
+    asked: bool,
+}
+
+/// A change of what is kept for a plugin.
+#[derive(Debug)]
+pub enum Change {
+    /// A version runs now, in place of another.
+    Save {
+        /// Its bytes.
+        bytes: Arc<[u8]>,
+        /// Digest of the one before, for as long as it may be rolled back.
+        before: Option<String>,
+    },
+    /// The version before the last runs again.
+    RollBack,
+    /// The plugin was unloaded.
+    Forget,
+}
+
+impl Change {
+    fn size(&self) -> usize {
+        match self {
+            Self::Save { bytes, .. } => bytes.len(),
+            Self::RollBack | Self::Forget => 0,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,11 +73,59 @@ struct Note {
 impl LastGood {
     /// Inside `state_dir`. Nothing is made before it is needed.
     pub fn new(state_dir: &Path) -> Self {
-        Self { dir: state_dir.join("plugins"), said: AtomicBool::new(false) }
+        Self {
+            dir: state_dir.join("plugins"),
+            said: AtomicBool::new(false),
+            queue: Mutex::default(),
+            disk: Mutex::default(),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a change in, without waiting. True: [`LastGood::write`] is to be called, off the runtime's own threads.
+    #[must_use]
+    pub fn queued(&self, name: &Arc<str>, change: Change) -> bool {
+        let mut queue = self.queue();
+        let bytes = queue.bytes + change.size();
+        if queue.changes.len() >= QUEUED_MAX || bytes > QUEUED_BYTES_MAX {
+            drop(queue);
+            self.done(Err(io::Error::new(io::ErrorKind::TimedOut, "the disk is too slow")));
+            return false;
+        }
+        queue.bytes = bytes;
+        queue.changes.push_back((name.clone(), change));
+        !std::mem::replace(&mut queue.asked, true)
+    }
+
+    /// Writes all that is queued.
+    pub fn write(&self) {
+        let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_all();
+    }
+
+    /// By whoever is at the disk.
+    fn write_all(&self) {
+        loop {
+            let mut queue = self.queue();
+            let Some((name, change)) = queue.changes.pop_front() else {
+                queue.asked = false;
+                return;
+            };
+            queue.bytes -= change.size();
+            drop(queue);
+            match change {
+                Change::Save { bytes, before } => self.save(&name, &bytes, before.as_deref()),
+                Change::RollBack => self.roll_back(&name),
+                Change::Forget => self.forget(&name),
+            }
+        }
     }
 
     /// A version runs now, in place of `before`.
-    pub fn save(&self, name: &str, bytes: &[u8], before: Option<&str>) {
+    fn save(&self, name: &str, bytes: &[u8], before: Option<&str>) {
         let sha256 = digest(bytes).to_string();
         let outcome = fs::create_dir_all(&self.dir)
             .and_then(|()| {
@@ -46,7 +137,7 @@ impl LastGood {
     }
 
     /// The version before the last runs again.
-    pub fn roll_back(&self, name: &str) {
+    fn roll_back(&self, name: &str) {
         let outcome = match self.read_note(name) {
             Some(Note { before: Some(sha256), .. }) => self.note(name, Note { sha256, before: None }),
             Some(_) | None => Ok(()),
@@ -54,15 +145,17 @@ impl LastGood {
         self.done(outcome);
     }
 
-    /// The bytes that last ran, if they are still what they were.
+    /// The bytes that last ran, if they are still what they were. What is queued is written first.
     pub fn load(&self, name: &str) -> Option<Vec<u8>> {
+        let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_all();
         let note = self.read_note(name)?;
         let bytes = fs::read(self.bytes(&note.sha256)).ok()?;
         (*digest(&bytes) == *note.sha256).then_some(bytes)
     }
 
     /// The plugin was unloaded.
-    pub fn forget(&self, name: &str) {
+    fn forget(&self, name: &str) {
         let outcome = match fs::remove_file(self.note_path(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other.and_then(|()| self.sweep()),
@@ -154,6 +247,26 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         assert_eq!(names, BTreeSet::from(["a.json".into(), format!("{}.wasm", digest(b"one"))]));
+    }
+
+    #[test]
+    fn changes_are_queued_without_a_wait_written_in_order_and_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = LastGood::new(dir.path());
+        let name: Arc<str> = "a".into();
+        let save = |bytes: &[u8]| Change::Save { bytes: bytes.into(), before: None };
+        let disk = kept.disk.lock().unwrap();
+        assert!(kept.queued(&name, save(b"one")), "somebody has to write it");
+        assert!(!kept.queued(&name, Change::Forget), "and is at it");
+        assert!(!kept.queued(&name, save(b"two")));
+        drop(disk);
+        assert_eq!(kept.load("a").as_deref(), Some(&b"two"[..]), "what is read is what was said last");
+        assert!(kept.queued(&name, Change::Forget));
+        let large: Arc<[u8]> = vec![0; QUEUED_BYTES_MAX / 2 + 1].into();
+        let large = || Change::Save { bytes: large.clone(), before: None };
+        assert!(!kept.queued(&name, large()));
+        assert!(!kept.queued(&name, large()), "there is no room for it");
+        assert_eq!(kept.queue().changes.len(), 2);
     }
 
     #[test]

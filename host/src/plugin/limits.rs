@@ -79,14 +79,15 @@ impl ResourceLimiter for Memory {
 /// The clock of one call.
 #[derive(Debug)]
 pub struct Meter {
+    gives_way: bool,
     left: u32,
     wall: Instant,
 }
 
 impl Meter {
     /// Nothing may run before [`Meter::begin`].
-    pub fn new() -> Self {
-        Self { left: 0, wall: clock::now() }
+    pub fn new(gives_way: bool) -> Self {
+        Self { gives_way, left: 0, wall: clock::now() }
     }
 
     /// A call begins: it may run for `deadline`.
@@ -95,13 +96,17 @@ impl Meter {
         self.wall = now + Self::wall(deadline);
     }
 
-    /// A tick passed while the guest ran. It goes on after others had their turn, or ends.
+    /// A tick passed while the guest ran. It goes on, perhaps after others had their turn, or ends.
     pub fn tick(&mut self) -> UpdateDeadline {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || clock::now() >= self.wall {
             return UpdateDeadline::Interrupt;
         }
-        UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))
+        if self.gives_way {
+            UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))
+        } else {
+            UpdateDeadline::Continue(1)
+        }
     }
 
     /// The longest a call of this deadline can take on the wall.
@@ -129,7 +134,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_ticks_in_which_the_guest_ran_count_against_it() {
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(true);
         meter.begin(Duration::from_millis(3), clock::now());
         for _ in 0..3 {
             assert!(
@@ -141,8 +146,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_guest_that_does_not_give_way_has_no_more_time_for_that() {
+        let mut meter = Meter::new(false);
+        meter.begin(Duration::from_millis(2), clock::now());
+        assert!(matches!(meter.tick(), UpdateDeadline::Continue(1)));
+        assert!(matches!(meter.tick(), UpdateDeadline::Continue(1)));
+        assert!(matches!(meter.tick(), UpdateDeadline::Interrupt));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_wall_clock_ends_a_call_that_hardly_runs() {
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(true);
         meter.begin(Duration::from_millis(10), clock::now());
         tokio::time::advance(Duration::from_millis(99)).await;
         assert!(matches!(meter.tick(), UpdateDeadline::YieldCustom(1, _)));

@@ -70,6 +70,9 @@ pub struct PluginOptions {
     pub calls: u64,
     /// Age at which an instance is retired.
     pub age: Duration,
+    /// Whether a call that runs for long gives way to others now and then. One that does holds its place
+    /// meanwhile, for as long as a busy runtime takes to come back to it.
+    pub gives_way: bool,
     /// A JSON object for `configure`.
     pub settings_json: String,
 }
@@ -89,7 +92,21 @@ impl PluginOptions {
             file: plugins.max_file,
             calls: 10_000,
             age: Duration::from_secs(600),
+            gives_way: true,
             settings_json: "{}".into(),
+        }
+    }
+
+    /// The same for a plugin of the binary. What it does is known to be short, so its calls run in one go, and
+    /// with a place for each thread that may run one, none ever waits: a busy gateway is no reason for the last resort.
+    #[must_use]
+    pub fn bundled(&self, settings_json: &str, threads: usize) -> Self {
+        let places = u32::try_from(threads.saturating_mul(2)).unwrap_or(u32::MAX);
+        Self {
+            concurrency: self.concurrency.max(places),
+            gives_way: false,
+            settings_json: settings_json.to_owned(),
+            ..self.clone()
         }
     }
 

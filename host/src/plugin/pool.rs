@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -81,6 +82,15 @@ impl Pool {
 
     fn put_back(&self, instance: Box<Instance>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(instance);
+    }
+
+    /// Lets go of instances that wait and have served long enough: the ones below are not taken for a call
+    /// again after a burst, and would keep their place in the engine.
+    pub fn sweep(&self, now: Instant) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let spent: Vec<_> = idle.extract_if(.., |instance| instance.is_spent(self.options(), now)).collect();
+        drop(idle);
+        drop(spent);
     }
 
     /// Lets go of instances that wait.

@@ -173,6 +173,9 @@ pub enum Rejection {
     /// Does not compile.
     #[error("does not compile: {0}")]
     Compile(String),
+    /// Others that do not end have every place.
+    #[error("could not be compiled within {0:?}: others are being compiled for long; it is tried again")]
+    NoCompiler(std::time::Duration),
     /// Does not start.
     #[error("does not start: {0}")]
     Instantiate(CallError),
@@ -228,7 +231,7 @@ impl Rejection {
                 Reason::Contract
             }
             Self::Resources { .. } => Reason::Resources,
-            Self::Compile(_) => Reason::Compile,
+            Self::Compile(_) | Self::NoCompiler(_) => Reason::Compile,
             Self::Instantiate(_) => Reason::Instantiate,
             Self::ConfigureCall { .. } | Self::Configure(_) => Reason::Configure,
             Self::Probe { .. } | Self::RolledBack(_) => Reason::Probe,
@@ -248,6 +251,7 @@ impl Rejection {
         matches!(
             self,
             Self::Read(_)
+                | Self::NoCompiler(_)
                 | Self::Instantiate(CallError::Saturated)
                 | Self::Probe { error: CallError::Saturated, .. }
         )

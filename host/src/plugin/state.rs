@@ -58,14 +58,14 @@ pub struct State {
 
 impl State {
     /// For a new instance that may have `memory` bytes.
-    pub fn new(voice: Voice, memory: u64) -> Self {
+    pub fn new(voice: Voice, memory: u64, gives_way: bool) -> Self {
         let (stdout, stderr) = (Sink::default(), Sink::default());
         let wasi = WasiCtxBuilder::new().stdout(stdout.clone()).stderr(stderr.clone()).build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
         Self {
             memory: Memory::new(memory),
-            meter: Meter::new(),
+            meter: Meter::new(gives_way),
             voice,
             lines_left: LINES_MAX,
             lines_dropped: 0,

@@ -1,5 +1,5 @@
 //! One exchange with one target, up to the moment it can be shown: a stream with its first content or held to
-//! its end, or a whole answer. Knows no clock of the attempt; the caller cuts it off, and reads from
+//! its end, or a whole answer. Knows no clock but that of an error's body; the caller cuts it off, and reads from
 //! [`Progress`] how far it had come. How an answer is read is in `answer`.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -165,16 +165,27 @@ fn transport_fault(error: &ExchangeError) -> Fault {
     Fault { transport: Some(error.class()), ..Fault::new(stage) }
 }
 
-/// Reads an error body up to a bound. What is over the bound is not read: the connection is closed.
+/// An error is known by its status; its body may take this long to say more.
+const ERROR_BODY_WAIT: Duration = Duration::from_secs(1);
+
+/// Reads an error body up to a bound, for a moment. What is over either is not read: the connection is closed.
 async fn error_body(body: &mut UpstreamBody, limit: u64) -> (Bytes, Option<ProviderError>) {
+    let room = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut read = BytesMut::new();
-    while let Some(Ok(data)) = body.data().await {
-        let room = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(read.len());
-        read.extend_from_slice(&data[..data.len().min(room)]);
-        if data.len() >= room {
-            break;
+    let reading = async {
+        while let Some(Ok(data)) = body.data().await {
+            let more = data.len().min(room - read.len());
+            read.extend_from_slice(&data[..more]);
+            if read.len() >= room {
+                break;
+            }
         }
-    }
+    };
+    // Late or not, what has come is judged.
+    let _ = tokio::time::timeout(ERROR_BODY_WAIT, reading).await;
     let error = ProviderError::find(&read);
     (read.freeze(), error)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -26,6 +25,7 @@ use super::io::{Bounded, Reads, WriteLimit};
 use super::leaving::{Leaving, Socket};
 use super::unread::{Served, Watch};
 use crate::proxy::Body;
+use crate::tracked::Tracked;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32 << 10;
@@ -141,7 +141,7 @@ pub async fn serve_connection<I, S>(
             }))
         }
     });
-    let mut builder = auto::Builder::new(Tracked(tracker.clone()));
+    let mut builder = auto::Builder::new(Tracked::new(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
     let io = Bounded::new(io, writes.clone(), reads.clone());
@@ -176,20 +176,6 @@ fn poll_served(
         return Poll::Ready(());
     }
     if reads.are_waiting() { Poll::Pending } else { leaving.poll_left(cx) }
-}
-
-/// Runs the tasks of HTTP/2 connections under the tracker that drain waits for.
-#[derive(Clone)]
-struct Tracked(TaskTracker);
-
-impl<F> Executor<F> for Tracked
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn(future);
-    }
 }
 
 #[cfg(test)]

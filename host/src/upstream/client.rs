@@ -11,7 +11,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +22,7 @@ use super::error::{ConnectError, ExchangeError, is_unread};
 use super::line::Line;
 use super::pool::{Connection, Pool, STREAMS_MAX, Sender};
 use crate::config::Upstream;
+use crate::tracked::Tracked;
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
 pub struct Client {
@@ -157,7 +158,7 @@ impl Client {
             // A broken connection shows itself to whoever is using it; there is nobody else to tell.
             let gone = closed.clone().drop_guard();
             if dialed.http2 {
-                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                let (sender, connection) = http2::Builder::new(Tracked::new(self.tracker.clone()))
                     .timer(TokioTimer::new())
                     .initial_stream_window_size(STREAM_WINDOW)
                     .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX)

@@ -8,7 +8,7 @@ use super::super::admission::try_out;
 use super::super::bundled::Bundled;
 use super::super::folder::Fingerprint;
 use super::super::job::{Done, What, Work};
-use super::super::last_good::LastGood;
+use super::super::last_good::Change;
 use super::super::loaded::Plugin;
 use super::super::options::{OnError, PluginOptions};
 use super::super::registry::{Setup, StartError};
@@ -24,7 +24,7 @@ const REMOVED_MAX: usize = 32;
 
 impl Keeper {
     /// Takes a result in. One that was made for an earlier configuration is thrown away and done again.
-    pub(super) async fn apply(&mut self, done: Done) {
+    pub(super) fn apply(&mut self, done: Done) {
         let Done { file, epoch, what } = done;
         let Some(entry) = self.entries.get_mut(&file) else {
             return;
@@ -38,13 +38,13 @@ impl Keeper {
                 What::Changed => {}
                 What::Known { fingerprint, digest } => self.known(&file, fingerprint, &digest),
                 What::Admitted { fingerprint, plugin, bytes } => {
-                    self.admitted(&file, fingerprint, *plugin, bytes).await;
+                    self.admitted(&file, fingerprint, *plugin, bytes);
                 }
                 What::Refused { fingerprint, digest, rejection } => {
                     self.refused(&file, fingerprint, digest, &rejection);
                 }
                 What::Restored(plugin) => self.restored(&file, plugin.map(|plugin| *plugin)),
-                What::RolledBack(outcome) => self.rolled_back(&file, outcome.map(|plugin| *plugin)).await,
+                What::RolledBack(outcome) => self.rolled_back(&file, outcome.map(|plugin| *plugin)),
             }
         }
         self.begin_due(clock::now());
@@ -63,7 +63,7 @@ impl Keeper {
         }
     }
 
-    async fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, bytes: Arc<[u8]>) {
+    fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, bytes: Arc<[u8]>) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
@@ -77,8 +77,8 @@ impl Keeper {
         // Told after it runs: whoever hears of it finds it running.
         self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
-        let name = plugin.name().clone();
-        self.on_disk(move |disk| disk.save(&name, &bytes, sha256.as_deref())).await;
+        let before = sha256.map(|sha256| sha256.to_string());
+        self.on_disk(plugin.name(), Change::Save { bytes, before });
     }
 
     /// A file that looks unfinished gets its time before it is refused for good; what says nothing about the
@@ -178,7 +178,7 @@ impl Keeper {
         self.show();
     }
 
-    async fn rolled_back(&mut self, file: &str, outcome: Result<Plugin, Rejection>) {
+    fn rolled_back(&mut self, file: &str, outcome: Result<Plugin, Rejection>) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
@@ -193,11 +193,10 @@ impl Keeper {
         entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
         self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::RolledBack { digest: plugin.digest() });
-        let name = plugin.name().clone();
-        self.on_disk(move |disk| disk.roll_back(&name)).await;
+        self.on_disk(plugin.name(), Change::RollBack);
     }
 
-    pub(super) async fn unload(&mut self, file: &str) {
+    pub(super) fn unload(&mut self, file: &str) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
@@ -216,7 +215,7 @@ impl Keeper {
         if ran {
             self.shop.watch.reloaded(&name, Reload::Removed);
         }
-        self.on_disk(move |disk| disk.forget(&name)).await;
+        self.on_disk(&name, Change::Forget);
     }
 
     fn forget_oldest_removed(&mut self) {
@@ -231,10 +230,12 @@ impl Keeper {
         }
     }
 
-    async fn on_disk(&self, work: impl FnOnce(&LastGood) + Send + 'static) {
+    /// The keeper does not wait for the disk.
+    fn on_disk(&self, name: &Arc<str>, change: Change) {
         let last_good = self.shop.last_good.clone();
-        // It reports what goes wrong itself; a panic in it is a bug that must not stop the keeper.
-        let _ = self.shop.tracker.spawn_blocking(move || work(&last_good)).await;
+        if last_good.queued(name, change) {
+            self.shop.tracker.spawn_blocking(move || last_good.write());
+        }
     }
 
     /// Makes a set of what runs, and shows it if it is another than before.

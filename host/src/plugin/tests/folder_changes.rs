@@ -168,7 +168,11 @@ async fn a_restart_with_a_bad_file_runs_what_last_ran() {
     let bench = Bench::with_folder();
     let one = variant(PluginKind::Router, 1);
     bench.put("a.wasm", &one);
-    drop(bench.start().await);
+    let registry = bench.start().await;
+    let note = bench.root.path().join("state/plugins/a.json");
+    // It is written when the disk has time.
+    until(&registry, "nothing was kept", |_| note.exists()).await;
+    drop(registry);
     bench.put("a.wasm", b"junk");
     let registry = bench.start().await;
     assert_eq!(running(&registry), [digest(&one).to_string()]);
@@ -200,4 +204,34 @@ async fn the_keeper_ends_when_it_is_told_to() {
     tokio::time::timeout(PATIENCE, bench.tracker.wait()).await.unwrap();
     let again = registry.reconfigure(&bench.settings, targets(1), Default::default()).await;
     assert!(again.is_err(), "nobody is there any more");
+}
+
+/// A pipe in the place of a file: whoever writes it waits until the end of the test.
+struct Stuck(std::path::PathBuf);
+
+impl Stuck {
+    fn new(path: std::path::PathBuf) -> Self {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        Self(path)
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        // Both ends at once, and for good: then nobody waits any more.
+        let both = std::fs::OpenOptions::new().read(true).write(true).open(&self.0);
+        std::mem::forget(both);
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_does_not_answer_holds_up_no_plugin() {
+    let bench = Bench::with_folder();
+    let _stuck = Stuck::new(bench.root.path().join("state/plugins/a.tmp"));
+    let registry = bench.start().await;
+    bench.put("a.wasm", &variant(PluginKind::Router, 1));
+    until_state(&registry, "a.wasm", PluginState::Active).await;
+    bench.put("b.wasm", &variant(PluginKind::Router, 2));
+    until_state(&registry, "b.wasm", PluginState::Active).await;
 }

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use sluice_core::facts::{PluginKind, Sink, TagPhase};
 use sluice_core::kind::FailureKind;
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
 
 use super::support::*;
 use crate::plugin::admission::{admit, try_out};
@@ -184,4 +186,62 @@ async fn a_thousand_new_instances_of_a_plugin_leave_none_behind() {
     drop(current);
     assert_eq!(live.load(Ordering::Relaxed), 0);
     assert!(compiled.strong_count() < weak_before, "the plugin let go of its code");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_calls_at_once_are_no_trouble_for_the_bundled_policy() {
+    let mut bench = Bench::new();
+    bench.settings.concurrency = 4;
+    bench.settings.deadline = Duration::from_millis(10);
+    let registry = bench.start().await;
+    let policy = Arc::new(Policy::new(registry.current(), 1));
+    let tasks = TaskTracker::new();
+    // What else a busy gateway does, a millisecond at a time.
+    for _ in 0..100 {
+        tasks.spawn(async {
+            for _ in 0..5 {
+                let began = crate::clock::now();
+                while crate::clock::now() - began < Duration::from_millis(1) {
+                    std::hint::spin_loop();
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for _ in 0..500 {
+        let policy = policy.clone();
+        tasks.spawn(async move {
+            for _ in 0..2 {
+                policy.rank(&request(), moment(), &candidates(128)).await;
+                policy.judge(&request(), moment(), &failure(503)).await;
+                policy.tag(&request(), moment(), &answer(TagPhase::Head)).await;
+            }
+        });
+    }
+    tasks.close();
+    tasks.wait().await;
+    let saturated = PluginKind::ALL.map(|kind| {
+        let name = crate::plugin::bundled::source(kind).0;
+        bench.recorder.count(&format!("called {name} {} saturated", kind.as_str()))
+    });
+    assert_eq!(saturated, [0, 0, 0], "a healthy plugin has a place for every call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn instances_that_no_call_takes_any_more_are_retired_by_age() {
+    let bench = Bench::with_folder();
+    bench.put("mine.wasm", &variant(PluginKind::Classifier, 1));
+    let registry = bench.start().await;
+    let set = registry.current();
+    let plugins = [set.bundled(PluginKind::Router).clone(), set.active()[0].clone()];
+    for plugin in &plugins {
+        for _ in 0..3 {
+            plugin.pool().warm().await.unwrap();
+        }
+        assert_eq!(plugin.pool().live(), 4, "as after a burst");
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(plugins.each_ref().map(|plugin| plugin.pool().live()), [4, 4], "their time is not over");
+    tokio::time::sleep(Duration::from_secs(302)).await;
+    assert_eq!(plugins.each_ref().map(|plugin| plugin.pool().live()), [0, 0]);
 }

@@ -113,7 +113,10 @@ async fn the_hosts_last_resort_answers_and_is_counted_when_even_the_bundled_poli
     let set = set(Vec::new(), Vec::new(), &recorder).await;
     let mut full = Vec::new();
     for kind in PluginKind::ALL {
-        full.push(set.bundled(kind).pool().place().await.unwrap());
+        let plugin = set.bundled(kind);
+        for _ in 0..plugin.options().concurrency {
+            full.push(plugin.pool().place().await.unwrap());
+        }
     }
     let policy = Policy::new(set.clone(), 1);
     let ranked = policy.rank(&request(), moment(), &candidates(2)).await;

@@ -1,0 +1,72 @@
+//! What start-up would do with the plugins, without anything that stays: the bundled ones are started, every file
+//! of the folder goes through admission, and nothing of it is kept or asked.
+
+use std::sync::Arc;
+
+use sluice_core::facts::TargetFacts;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::bundled::{BuiltinSettings, Bundled};
+use super::engine::Host;
+use super::job::{JOBS, Shop, Task, What};
+use super::last_good::LastGood;
+use super::options::{PluginOptions, options_of};
+use super::registry::StartError;
+use super::rejection::Rejection;
+use super::watch::Quiet;
+use crate::config;
+
+/// A file of the folder that would be rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its name.
+    pub file: Arc<str>,
+    /// Why.
+    pub rejection: Rejection,
+}
+
+/// Tries all plugins out.
+///
+/// # Errors
+/// What would keep a gateway from starting; never a file of the folder.
+pub async fn rehearse(
+    settings: &config::Plugins,
+    targets: Vec<TargetFacts>,
+    builtin: &BuiltinSettings,
+    tracker: &TaskTracker,
+) -> Result<Vec<Rejected>, StartError> {
+    let host = tracker.spawn_blocking(Host::get).await.map_err(|_| StartError::Stopped)??;
+    let shop = Shop {
+        host,
+        tracker: tracker.clone(),
+        watch: Arc::new(Quiet),
+        targets: targets.into(),
+        trouble: Arc::new(Notify::new()),
+        // Admission alone writes nothing there.
+        last_good: Arc::new(LastGood::new(&settings.dir)),
+        places: Arc::new(Semaphore::new(JOBS)),
+        epoch: 0,
+    };
+    let defaults = PluginOptions::defaults(settings);
+    let watch = shop.watch.clone();
+    // Kept until the end: their code is that of many a file.
+    let _bundled =
+        Box::pin(Bundled::start(host, tracker, &defaults, &shop.targets, builtin, &watch, None)).await?;
+    // Without a folder only the bundled ones run, which is a way to run.
+    let Ok(scan) = shop.scan(settings.dir.clone()).await else { return Ok(Vec::new()) };
+    let mut rejected = Vec::new();
+    for found in scan.files {
+        let file = found.file.clone();
+        let rejection = match options_of(&found, settings) {
+            Err(rejection) => rejection,
+            Ok(options) => match Box::pin(shop.look(Task { found, options, known: Vec::new() })).await {
+                What::Refused { rejection, .. } => rejection,
+                What::Changed => Rejection::Read("it changed while it was read".into()),
+                _ => continue,
+            },
+        };
+        rejected.push(Rejected { file, rejection });
+    }
+    Ok(rejected)
+}
