@@ -357,7 +357,11 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         let ending = self.ending.take().unwrap_or_else(|| {
             self.attempt_cancelled();
-            if std::thread::panicking() { Ending::torn(self.first_content.is_some()) } else { Ending::LEFT }
+            if std::thread::panicking() {
+                Ending::torn(self.latency.is_some() && self.facts.streaming)
+            } else {
+                Ending::LEFT
+            }
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         let telemetry = self.shared.telemetry.clone();
