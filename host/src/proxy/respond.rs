@@ -225,3 +225,25 @@ pub(super) fn error_event(broken: &Break, secrets: &[&str]) -> Bytes {
     sse::write_event(&data, &mut out);
     out.freeze()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_member_of_a_passed_on_error_names_a_host_or_a_key() {
+        let dirty = || Some("see https://api.internal.example/x with sk-abcdefghijklmnop".to_owned());
+        let error = ProviderError {
+            message: dirty(),
+            kind: dirty(),
+            code: dirty(),
+            param: dirty(),
+            more: Map::from_iter([("inner".to_owned(), serde_json::json!([dirty()]))]),
+            ..ProviderError::default()
+        };
+        let shown = error_event(&Break::Reported(Box::new(error.clone())), &[]);
+        for text in [format!("{:?}", cleaned(&error, &[])), String::from_utf8_lossy(&shown).into_owned()] {
+            assert!(!text.contains("internal.example") && !text.contains("sk-abc"), "{text}");
+        }
+    }
+}
