@@ -9,6 +9,7 @@ mod cases_after_commit;
 mod cases_before_commit;
 mod cases_breaker;
 mod cases_bytes;
+mod cases_classes;
 mod cases_framing;
 mod cases_gates;
 mod cases_telling;
