@@ -17,7 +17,7 @@ use super::events::whole_ms;
 use super::log::line::{Line, clip};
 use crate::config::LogFormat;
 
-pub(super) use wire::token_source;
+pub(super) use wire::{fields, token_source};
 
 /// Longest text of one field, bytes. Names of targets and callers come from the configuration and are not
 /// cut.
