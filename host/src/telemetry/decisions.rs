@@ -11,7 +11,7 @@ use sluice_core::kind::FailureKind;
 use sluice_core::verdict::{Action, BreakerEffect};
 
 use super::json::Json;
-use super::record::{Record, bound_reasons, bound_tags, fields};
+use super::record::{Record, bound_list, bound_reasons, fields};
 
 /// Most verdicts and most scores of one entry.
 const MAX_ROWS: usize = 1024;
@@ -23,8 +23,8 @@ pub struct Decision {
     pub verdicts: Vec<VerdictRow>,
     /// What each router said about each candidate.
     pub scores: Vec<ScoreRow>,
-    /// Headers that were written on the answer by taggers, by name.
-    pub response_tags: BTreeMap<String, String>,
+    /// Headers that were written on the answer by taggers: names, each once, and values.
+    pub response_tags: Vec<(String, String)>,
 }
 
 /// One verdict.
@@ -61,7 +61,7 @@ impl Decision {
         self.verdicts.truncate(MAX_ROWS);
         self.scores.truncate(MAX_ROWS);
         bound_reasons(self.scores.iter_mut().map(|row| &mut row.reason));
-        bound_tags(&mut self.response_tags);
+        bound_list(&mut self.response_tags);
     }
 }
 
@@ -135,7 +135,9 @@ impl Serialize for Entry {
         out.put(r#","scores":"#);
         out.list(&decision.scores, |out, row| out.value(&ScoreFields::of(row)));
         out.put(r#","response_tags":"#);
-        out.value(&decision.response_tags);
+        out.value(
+            &decision.response_tags.iter().map(|(name, value)| (name, value)).collect::<BTreeMap<_, _>>(),
+        );
         out.put("}");
         out.into_value().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }

@@ -43,6 +43,7 @@ impl Json {
     }
 
     /// A piece of syntax: it is JSON as it stands.
+    #[inline]
     pub fn put(&mut self, syntax: &'static str) {
         self.0.extend_from_slice(syntax.as_bytes());
     }
@@ -111,7 +112,11 @@ impl Json {
     pub fn float(&mut self, number: f64) {
         const WHOLE_MAX: f64 = 1e15;
         if number.fract() == 0.0 && (0.0..WHOLE_MAX).contains(&number) && number.is_sign_positive() {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in range")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "whole, and in range"
+            )]
             self.number(number as u64);
             self.put(".0");
         } else {

@@ -194,6 +194,15 @@ pub(super) fn bound_tags(tags: &mut BTreeMap<String, String>) {
     }
 }
 
+/// Bounds a list of tags in the same way.
+pub(super) fn bound_list(tags: &mut Vec<(String, String)>) {
+    tags.retain(|(name, _)| name.len() <= MAX_TEXT);
+    tags.truncate(MAX_TAGS);
+    for (_, value) in tags {
+        value.truncate(clip(value, MAX_TEXT).len());
+    }
+}
+
 /// Cuts each reason, and leaves out those that come when the room for all is used up.
 pub(super) fn bound_reasons<'a>(reasons: impl Iterator<Item = &'a mut Option<String>>) {
     let mut room = MAX_REASONS;

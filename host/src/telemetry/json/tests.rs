@@ -36,8 +36,20 @@ fn numbers_are_spelled_as_everywhere_else() {
 #[test]
 fn a_time_is_that_of_the_calendar() {
     let day = 86_400;
-    let cases = [0, 1, 59 * day, 58 * day, 789 * day, 790 * day, 951_782_400, 951_868_800, 4_107_542_399, 4_107_542_400];
-    for second in cases.into_iter().chain((0..2_900_000).step_by(11).map(|days: u64| days * day + days % day)) {
+    let cases = [
+        0,
+        1,
+        59 * day,
+        58 * day,
+        789 * day,
+        790 * day,
+        951_782_400,
+        951_868_800,
+        4_107_542_399,
+        4_107_542_400,
+    ];
+    for second in cases.into_iter().chain((0..2_900_000).step_by(11).map(|days: u64| days * day + days % day))
+    {
         let time = UNIX_EPOCH + Duration::from_secs(second) + Duration::from_millis(second % 1000);
         let expected = format!("\"{}\"", humantime::format_rfc3339_millis(time));
         assert_eq!(written(|json| json.time(time)), expected, "{second}");
