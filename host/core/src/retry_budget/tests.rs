@@ -79,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0_u16..30).prop_map(Step::Calls),
         6 => Just(Step::Take),
         2 => (0_u64..1500).prop_map(Step::Wait),
+        1 => (5000_u64..12_000).prop_map(Step::Wait),
     ]
 }
 
