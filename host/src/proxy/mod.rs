@@ -23,7 +23,8 @@ mod respond;
 mod settle;
 mod unwind;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ pub async fn call(
                 set_write_limit(call.route.config.client_write);
                 Box::pin(drive(call)).await
             }
-            Err(NotAdmitted::Refused(ledger, failure)) => commit::refuse(ledger, &failure).await,
+            Err(NotAdmitted::Refused(ledger, failure)) => refuse(ledger, failure).await,
             // Nobody is there to read it; the books say so.
             Err(NotAdmitted::Left) => without_books(shared, &id, &Failure::BodyIncomplete),
         }
@@ -91,6 +92,11 @@ pub async fn call(
             without_books(shared, &id, &Failure::Internal)
         }
     }
+}
+
+/// Apart, so that a call which is answered does not carry the place for it.
+fn refuse(ledger: Box<Ledger>, failure: Failure) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+    Box::pin(async move { commit::refuse(ledger, &failure).await })
 }
 
 async fn drive(mut call: Box<call::Call>) -> Response<Body> {
@@ -122,7 +128,7 @@ fn without_books(shared: &Arc<Shared>, id: &str, failure: &Failure) -> Response<
 /// Answers a request for a path that is not there.
 pub async fn not_found(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
     let ledger = open(shared, &request);
-    commit::refuse(ledger, &Failure::NotFound).await
+    refuse(ledger, Failure::NotFound).await
 }
 
 /// Answers a request with a method its path does not take.
@@ -132,7 +138,7 @@ pub async fn method_not_allowed(
     allow: &'static str,
 ) -> Response<Body> {
     let ledger = open(shared, &request);
-    commit::refuse(ledger, &Failure::MethodNotAllowed { allow }).await
+    refuse(ledger, Failure::MethodNotAllowed { allow }).await
 }
 
 /// The models there are, or one of them: every route is one.

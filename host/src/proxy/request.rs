@@ -81,13 +81,9 @@ pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &
     let hop = hop_headers(client);
     // With what belongs to the upstream it has room for the headers of an ordinary call.
     let mut out = HeaderMap::with_capacity(6);
-    let listed = listed.iter().filter(|name| !NEVER.contains(&name.as_str()) && !PASSED.contains(name));
-    for name in PASSED.iter().chain(listed).filter(|name| !hop.iter().any(|h| h == name.as_str())) {
-        if out.contains_key(name) {
-            continue;
-        }
-        for value in client.get_all(name) {
-            out.append(name.clone(), value.clone());
+    for (name, value) in client {
+        if PASSED.contains(name) || listed.contains(name) {
+            pass(&mut out, &hop, name, value);
         }
     }
     if let Ok(id) = HeaderValue::from_str(request_id) {
@@ -99,11 +95,16 @@ pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &
 /// What of an upstream's headers goes back to the client: an allow-list, less what is of the upstream's hop.
 pub(super) fn returned(upstream: &HeaderMap, listed: &[HeaderName], into: &mut HeaderMap) {
     let hop = hop_headers(upstream);
-    let passes = |name: &str| !NEVER.contains(&name) && !hop.iter().any(|h| h == name);
-    for name in listed.iter().filter(|name| passes(name.as_str())) {
-        for value in upstream.get_all(name) {
-            into.append(name.clone(), value.clone());
+    for (name, value) in upstream {
+        if listed.contains(name) {
+            pass(into, &hop, name, value);
         }
+    }
+}
+
+fn pass(into: &mut HeaderMap, hop: &[String], name: &HeaderName, value: &HeaderValue) {
+    if !NEVER.contains(&name.as_str()) && !hop.iter().any(|hop| hop == name.as_str()) {
+        into.append(name.clone(), value.clone());
     }
 }
 

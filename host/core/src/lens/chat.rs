@@ -53,13 +53,40 @@ impl Chunk {
 #[derive(Deserialize)]
 struct RawChunk {
     #[serde(default)]
-    choices: Option<Vec<RawChoice>>,
+    choices: Option<Choices>,
     #[serde(default)]
     error: Presence,
     #[serde(default)]
     object: Marker,
     #[serde(default)]
     usage: Option<RawUsage>,
+}
+
+/// The choices of an event, taken in one by one: none is kept.
+struct Choices(Chunk);
+
+impl<'de> Deserialize<'de> for Choices {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+
+        impl<'de> Visitor<'de> for Each {
+            type Value = Choices;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of choices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Choices, A::Error> {
+                let mut chunk = Chunk { empty: true, ..Chunk::default() };
+                while let Some(choice) = seq.next_element::<RawChoice>()? {
+                    chunk.add(&choice);
+                }
+                Ok(Choices(chunk))
+            }
+        }
+
+        deserializer.deserialize_seq(Each)
+    }
 }
 
 #[derive(Deserialize)]
@@ -215,28 +242,29 @@ pub fn read_event(data: &[u8]) -> Meaning {
         return Meaning::Error(Box::new(error));
     }
     match raw.choices {
-        Some(choices) => Meaning::Chunk(chunk(&choices, raw.usage.as_ref())),
+        Some(Choices(chunk)) => {
+            Meaning::Chunk(Chunk { usage: raw.usage.as_ref().and_then(RawUsage::read), ..chunk })
+        }
         None => Meaning::Nothing,
     }
 }
 
-fn chunk(choices: &[RawChoice], usage: Option<&RawUsage>) -> Chunk {
-    let mut facts =
-        Chunk { empty: choices.is_empty(), usage: usage.and_then(RawUsage::read), ..Chunk::default() };
-    for choice in choices {
+impl Chunk {
+    /// Takes in one of its choices.
+    fn add(&mut self, choice: &RawChoice) {
         let bit = 1u64 << choice.index.unwrap_or(0).min(63);
-        facts.seen |= bit;
+        self.empty = false;
+        self.seen |= bit;
         if choice.finish_reason != Marker::None {
-            facts.finished |= bit;
-            facts.finished_by_error |= choice.finish_reason == Marker::Error;
+            self.finished |= bit;
+            self.finished_by_error |= choice.finish_reason == Marker::Error;
         }
         let parts = [&choice.delta, &choice.message].into_iter().flatten().flat_map(RawDelta::parts);
         for part in parts.chain([choice.text]) {
-            facts.content |= part.says;
-            facts.text += part.text;
+            self.content |= part.says;
+            self.text += part.text;
         }
     }
-    facts
 }
 
 /// What a whole 200 body is.
