@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use day::Days;
 use minute::{Minute, Place};
 
-/// Money in the unit of the configured prices, whole billionths of a thousandth of it: sums are exact.
+/// Money in the unit of the configured prices, in whole millionths of a millionth: sums are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Money(u64);
 
@@ -47,7 +47,11 @@ impl Money {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held between its bounds, and rounded")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "held between its bounds, and rounded"
+)]
 fn whole(amount: f64) -> u64 {
     amount.round().max(0.0) as u64
 }

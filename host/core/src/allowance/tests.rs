@@ -90,7 +90,11 @@ fn a_day_ends_at_midnight_utc_and_a_clock_that_jumps_gives_nothing_twice() {
     let wall = |seconds: i64| Duration::from_secs(MIDNIGHT.checked_add_signed(seconds).unwrap());
     let mut days = Days::new(Some(money(10.0)));
     days.settle(wall(-1), Money::ZERO, money(10.0));
-    assert_eq!(days.fits(wall(-1), Money::ZERO), Err(Short::For(ms(1000))), "nothing is left, not even for nothing");
+    assert_eq!(
+        days.fits(wall(-1), Money::ZERO),
+        Err(Short::For(ms(1000))),
+        "nothing is left, not even for nothing"
+    );
     assert_eq!(days.fits(wall(0), money(10.0)), Ok(()));
     assert_eq!(days.fits(wall(0), money(10.5)), Err(Short::Never));
     days.settle(wall(0), Money::ZERO, money(9.0));
