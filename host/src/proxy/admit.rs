@@ -84,11 +84,7 @@ pub(super) async fn admit(
             });
             match enter(&mut call).await {
                 Ok(()) => Ok(call),
-                Err(failure) => {
-                    // It was not let in, and so has used nothing.
-                    call.ledger.spending = None;
-                    Err(NotAdmitted::Refused(call.ledger, failure))
-                }
+                Err(failure) => Err(NotAdmitted::Refused(call.ledger, failure)),
             }
         }
         Err(NotRead::Refused(failure)) => Err(NotAdmitted::Refused(ledger, failure)),
@@ -161,7 +157,8 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
 
 /// The limits of the caller, then the global gate.
 async fn enter(call: &mut Call) -> Result<(), Failure> {
-    caller::enter(call).await?;
+    // Until the call is in, this gives itself back, whoever turns it away.
+    let spending = caller::enter(call).await?;
     let gate = call.ledger.generation().global_gate().clone();
     call.global = Some(pass(call, &gate).await.map_err(|shut| match shut {
         Shut::Draining => Failure::Draining,
@@ -169,6 +166,7 @@ async fn enter(call: &mut Call) -> Result<(), Failure> {
         Shut::Gate(GateRefusal::Full) => Failure::QueueFull,
         Shut::Gate(GateRefusal::TimedOut) => Failure::QueueTimeout,
     })?);
+    call.ledger.spending = spending;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use super::error::{CallerLimit, Failure};
 use super::settle::Ledger;
 use crate::config::{self, KeyHash};
 use crate::generation::Generation;
-use crate::state::CallerCell;
+use crate::state::{CallerCell, Spending};
 
 /// A longer key is nobody's.
 const KEY_MAX: usize = 4096;
@@ -76,9 +76,9 @@ pub(super) fn may_call(ledger: &Ledger, route: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A limit of the caller, or the end of the call.
-pub(super) async fn enter(call: &mut Call) -> Result<(), Failure> {
-    let Some(caller) = call.ledger.caller.clone() else { return Ok(()) };
-    call.ledger.spending = Some(caller.cell.spend(estimate(call)).map_err(refused)?);
+pub(super) async fn enter(call: &mut Call) -> Result<Option<Spending>, Failure> {
+    let Some(caller) = call.ledger.caller.clone() else { return Ok(None) };
+    let spending = caller.cell.spend(estimate(call)).map_err(refused)?;
     call.own = Some(pass(call, caller.cell.gate()).await.map_err(|shut| match shut {
         Shut::Draining => Failure::Draining,
         Shut::Deadline => Failure::BudgetExhausted,
@@ -87,7 +87,7 @@ pub(super) async fn enter(call: &mut Call) -> Result<(), Failure> {
             Failure::CallerLimit { of: CallerLimit::InFlight, wait }
         }
     })?);
-    Ok(())
+    Ok(Some(spending))
 }
 
 /// The input as it was estimated and, where the request limits it, the whole output, at the price of the

@@ -55,7 +55,7 @@ pub(super) struct Ledger {
     pub budget: Option<Budget>,
     /// Who calls; none: callers have no keys.
     pub caller: Option<Known>,
-    /// What it has taken of its caller's limits.
+    /// What it has taken of its caller's limits, once it is let in.
     pub spending: Option<Spending>,
     /// Plugins that were asked, in order, each once.
     asked: Vec<PluginRef>,

@@ -62,11 +62,6 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Whose it is.
-    pub fn caller(&self) -> &Arc<CallerCell> {
-        &self.caller
-    }
-
     /// The call has ended, and this is what it was.
     pub fn settle(mut self, real: Need) {
         if let Some(taken) = self.state.take() {

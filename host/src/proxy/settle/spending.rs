@@ -8,7 +8,7 @@ use super::super::caller::cost;
 use super::Ledger;
 
 impl Ledger {
-    /// Settles what was taken when the call came in. Once: what was given back before is not settled.
+    /// Settles what was taken when the call came in. Once.
     pub(super) fn settle_spending(&mut self, outcome: Outcome) {
         if let Some(spending) = self.spending.take() {
             spending.settle(self.spent(outcome));
