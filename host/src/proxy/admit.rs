@@ -71,8 +71,7 @@ pub(super) async fn admit(
             let retries = ledger.generation().cells.retry_budget.clone();
             retries.call(ledger.arrival());
             let mut call = Box::new(Call {
-                choice: Choice::new(route.targets.len()),
-                switches_left: route.config.max_switches,
+                choice: Choice::default(),
                 failed_credentials: Vec::new(),
                 own: None,
                 global: None,
