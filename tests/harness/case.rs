@@ -37,6 +37,7 @@ pub struct Case {
     pub ledger: Ledger,
     pub(crate) secrets: Vec<String>,
     scale: f64,
+    key: Option<String>,
 }
 
 impl Case {
@@ -48,7 +49,11 @@ impl Case {
         secrets: Vec<String>,
     ) -> Self {
         let Peers { a, b, c, sink } = peers;
-        Self { a, b, c, sink, gateway, config, ledger: Ledger::default(), secrets, scale }
+        Self { a, b, c, sink, gateway, config, ledger: Ledger::default(), secrets, scale, key: None }
+    }
+
+    pub(crate) fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
     }
 
     /// A time of the case as it is on this run.
@@ -60,7 +65,7 @@ impl Case {
     /// A streaming call to a route.
     #[must_use]
     pub fn call(&self, route: &str) -> Call {
-        Call::new(self.gateway.addr(), self.ledger.clone(), route)
+        Call::new(self.gateway.addr(), self.ledger.clone(), route).key(self.key.as_deref())
     }
 
     /// A call to a route without streaming.

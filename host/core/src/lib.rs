@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test needs some moment to start from"))]
 
+pub mod allowance;
 pub mod aside;
 pub mod breaker;
 pub mod budget;

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::caller::Caller;
+use super::cors::Cors;
+
 /// One whole configuration. Immutable; a reload makes a new one.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -36,6 +39,10 @@ pub struct Config {
     pub gates: Gate,
     /// Retries and switches against calls.
     pub retry_budget: RetryBudget,
+    /// Who may call, in configured order; none: whoever reaches the listener.
+    pub callers: Vec<Arc<Caller>>,
+    /// Who may call from a browser; none: nobody.
+    pub cors: Option<Arc<Cors>>,
     /// Bounds in bytes and events.
     pub limits: Limits,
     /// `drain`.

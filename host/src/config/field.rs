@@ -225,6 +225,13 @@ impl<'a> Map<'a> {
         field
     }
 
+    /// Says what the section lacks, unless it is none.
+    pub(super) fn needs(&self, text: &str) {
+        if !self.broken {
+            self.field.error(text);
+        }
+    }
+
     /// The section as a field, for what concerns it as a whole.
     pub(super) fn whole(&self) -> &Field<'a> {
         &self.field

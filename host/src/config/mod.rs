@@ -6,7 +6,9 @@
 //! unknown keys become findings. Nothing here stops at the first mistake but a syntax error, behind
 //! which no value has a certain place. No message ever holds a value of the file: it may be a secret.
 
+mod caller;
 mod checked;
+mod cors;
 mod field;
 mod finding;
 mod headers;
@@ -24,7 +26,9 @@ mod upstream;
 
 use std::path::Path;
 
+pub use caller::{Caller, KeyHash};
 pub use checked::*;
+pub use cors::{Cors, Origins};
 pub use finding::{ConfigErrors, ErrorClass, Finding};
 
 /// What a variable of the environment holds; none when it is not set.

@@ -30,6 +30,8 @@ use crate::state::{Lease, Permit};
 
 /// A request whose route is known and whose body was read.
 pub(super) struct Call {
+    /// Its place among the calls of its caller.
+    pub own: Option<Permit>,
     /// Its books.
     pub ledger: Box<Ledger>,
     /// Its route.

@@ -4,6 +4,7 @@
 mod admin;
 mod calls;
 mod conn;
+mod cors;
 mod io;
 mod leaving;
 mod main_routes;

@@ -102,6 +102,8 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         breaker: BREAKER,
         gates: GATE,
         retry_budget: config::RetryBudget { ratio: 0.0, min_per_second: 1, window: 10 * SECOND },
+        callers: Vec::new(),
+        cors: None,
         limits: config::Limits { body: 1, answer: 1, event: 1, error_body: 1, held_events: 1, held_bytes: 1 },
         drain: config::Drain { window: SECOND, limit: SECOND },
         readiness: config::Readiness::Targets,
