@@ -29,6 +29,25 @@ impl Shown {
     }
 }
 
+impl Shown {
+    /// The same with another text for a key of the top.
+    #[must_use]
+    pub fn with(&self, key: &str, text: &str) -> Self {
+        let mut out = String::new();
+        let mut of_key = false;
+        for line in self.0.split_inclusive('\n') {
+            if !line.starts_with([' ', '-']) {
+                of_key = line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+            }
+            out.push_str(if of_key { "" } else { line });
+        }
+        let _ = write!(out, "{key}: ");
+        scalar(&mut out, text, false);
+        out.push('\n');
+        Self(out.into())
+    }
+}
+
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
