@@ -38,6 +38,8 @@ pub struct Settle<S> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase<S> {
+    /// Nobody has looked: it may be in the middle of a change.
+    Unseen,
     /// To be judged, whatever it looks like.
     Due,
     /// It was judged as it looked then.
@@ -47,9 +49,9 @@ enum Phase<S> {
 }
 
 impl<S: PartialEq> Settle<S> {
-    /// Nothing was judged yet: the first look judges.
+    /// Nobody has looked yet: what the first look finds has its time as any change.
     pub const fn new(patience: Patience) -> Self {
-        Self { patience, phase: Phase::Due }
+        Self { patience, phase: Phase::Unseen }
     }
 
     /// It looks like this now.
@@ -61,7 +63,7 @@ impl<S: PartialEq> Settle<S> {
             }
             Phase::Restless { seen: before, .. } if *before == seen => {}
             // Also what changed back is not known: something was written.
-            Phase::Resting { .. } | Phase::Restless { .. } => self.stir(seen, now),
+            Phase::Unseen | Phase::Resting { .. } | Phase::Restless { .. } => self.stir(seen, now),
         }
         match self.due() {
             Some(due) if due > now => Next::Wait(due),

@@ -79,7 +79,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Of the file at `file`. Judges it at its first look.
+    /// Of the file at `file`, which may have changed since it was read for the start.
     pub(super) fn new(file: PathBuf, bell: Arc<Bell>, shared: Arc<Shared>, tracker: TaskTracker) -> Self {
         Self {
             paths: vec![file.clone()],

@@ -33,7 +33,7 @@ fn it_is_judged_once_it_rests_and_not_before() {
         ),
     ] {
         let mut settle = Settle::new(PATIENCE);
-        assert_eq!(settle.look('a', start), Next::Judge, "the first look");
+        assert_eq!(told(&mut settle, start, 0, 'a'), "wait 400", "the first look");
         settle.judged('a');
         for &(at, seen, want) in looks {
             assert_eq!(told(&mut settle, start, at, seen), want, "{why}, at {at}");
