@@ -62,6 +62,19 @@ impl Case {
         time.mul_f64(self.scale)
     }
 
+    /// Changes one value of the configuration of the running gateway, whose file is replaced as a whole.
+    pub fn change(&mut self, pointer: &str, value: impl Into<Value>) {
+        crate::setup::put(&mut self.config, pointer, value.into());
+        self.gateway.rewrite(&self.config);
+    }
+
+    /// Waits until so many configurations came into force after the first.
+    pub async fn reloaded(&self, times: usize) {
+        let applied = [("result", "applied")];
+        let want = f64::from(u32::try_from(times).expect("a small number"));
+        self.metric_becomes("sluice_config_reloads_total", &applied, want).await;
+    }
+
     /// A streaming call to a route.
     #[must_use]
     pub fn call(&self, route: &str) -> Call {

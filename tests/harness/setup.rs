@@ -245,7 +245,7 @@ impl Setup {
 }
 
 /// A pointer's value, its parents made on the way.
-fn put(config: &mut Value, pointer: &str, value: Value) {
+pub(crate) fn put(config: &mut Value, pointer: &str, value: Value) {
     let mut at = config;
     for name in pointer.split('/').skip(1) {
         if !at.is_object() {

@@ -21,6 +21,7 @@ pub mod machine;
 pub mod plan;
 pub mod retry_after;
 pub mod retry_budget;
+pub mod settle;
 pub mod sse;
 pub mod stream;
 pub mod tag_name;

@@ -13,12 +13,15 @@ use secrecy::SecretString;
 
 use super::caller::Caller;
 use super::cors::Cors;
+use super::shown::Shown;
 
 /// One whole configuration. Immutable; a reload makes a new one.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file it came from, as given; none for one built in memory (`sluice demo`).
     pub file: Option<PathBuf>,
+    /// What the file says, for people, without any secret.
+    pub shown: Shown,
     /// Main listener.
     pub listen: SocketAddr,
     /// Admin listener.

@@ -14,6 +14,7 @@ use super::checked::{
 };
 use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
+use super::shown::Shown;
 use super::tree::Node;
 use super::{caller, cors, later, route, upstream};
 
@@ -49,6 +50,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         accounts.into_iter().filter_map(|(name, account)| Some((name, account.upstream?))).collect();
     let config = Config {
         file: Some(file.to_owned()),
+        shown: m.whole().node().map(Shown::of).unwrap_or_default(),
         listen: m.get("listen").address().unwrap_or(loopback(8080)),
         admin: m.get("admin").address().unwrap_or(loopback(9090)),
         upstreams,

@@ -82,6 +82,7 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
     let upstreams = targets.iter().map(|target| (target.upstream.name.clone(), target.upstream.clone()));
     Config {
         file: None,
+        shown: config::Shown::default(),
         listen: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
         upstreams: upstreams.collect(),
