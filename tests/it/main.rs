@@ -24,6 +24,8 @@ mod decide_probe;
 mod demo;
 mod expect;
 mod guests;
+mod ops_observability;
+mod ops_packaging;
 mod plugins_admission;
 mod plugins_faults;
 mod plugins_support;
