@@ -33,6 +33,8 @@ mod decide_probe;
 mod demo;
 mod expect;
 mod guests;
+mod ops_observability;
+mod ops_packaging;
 mod plugins_admission;
 mod plugins_faults;
 mod plugins_support;
