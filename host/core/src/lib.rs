@@ -17,6 +17,7 @@ pub mod kind;
 pub mod latency;
 pub mod lens;
 pub mod plan;
+pub mod retention;
 pub mod retry_after;
 pub mod retry_budget;
 pub mod sse;

@@ -20,7 +20,6 @@ pub(super) const TOP: &[Later] = &[
     Later("cors", Nothing::EmptyMap),
     Later("tls", Nothing::EmptyMap),
     Later("admin_tls", Nothing::EmptyMap),
-    Later("records", Nothing::EmptyMap),
     Later("traces", Nothing::EmptyMap),
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];

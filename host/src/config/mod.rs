@@ -11,6 +11,7 @@ mod field;
 mod finding;
 mod headers;
 mod later;
+mod records;
 mod reference;
 mod route;
 mod source;

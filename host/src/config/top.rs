@@ -14,7 +14,7 @@ use super::checked::{
 use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
 use super::tree::Node;
-use super::{later, route, upstream};
+use super::{later, records, route, upstream};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -41,6 +41,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
     let routes = route::read_all(&m.require("routes"), &defaults, &accounts);
     let upstreams =
         accounts.into_iter().filter_map(|(name, account)| Some((name, account.upstream?))).collect();
+    let state_dir = m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state"));
     let config = Config {
         file: Some(file.to_owned()),
         listen: m.get("listen").address().unwrap_or(loopback(8080)),
@@ -49,7 +50,8 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         targets: routes.targets,
         routes: routes.routes,
         plugins: plugins(&m.get("plugins")),
-        state_dir: m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state")),
+        records: records::read(&m.get("records"), &state_dir),
+        state_dir,
         breaker: breaker(&m.get("breaker")),
         gates,
         retry_budget: m.get("retry_budget").map(|m| RetryBudget {

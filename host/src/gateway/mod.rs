@@ -26,6 +26,7 @@ use crate::policy::Policy;
 use crate::proxy::{LastCall, Shared};
 use crate::server::{Admin, Ends, Health, Listener, Main};
 use crate::state::{Cells, State};
+use crate::store::{Store, StoreError};
 use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
@@ -64,6 +65,9 @@ pub enum StartError {
     /// The engine or a bundled plugin.
     #[error("plugins: {0}")]
     Plugins(#[from] plugin::StartError),
+    /// The address of the store of records.
+    #[error("records: {0}")]
+    Records(#[from] StoreError),
 }
 
 /// What a gateway is given beside its configuration.
@@ -83,6 +87,7 @@ pub struct Gateway {
     listen: SocketAddr,
     admin: SocketAddr,
     drain: config::Drain,
+    store: Option<Store>,
     /// Of the main listener and its connections.
     ends: Ends,
     /// Everything that is left ends.
@@ -134,6 +139,8 @@ impl Gateway {
         });
         tracker.spawn(follow(shared.clone(), registry.clone(), config.clone(), cells, clients, stop.clone()));
         let registry = Arc::new(registry);
+        let records = config.records.as_ref();
+        let store = records.map(|records| Store::start(records, &shared.telemetry)).transpose()?;
         let (socket, listen) = main_door.open()?;
         let (admin_socket, admin) = admin_door.open()?;
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
@@ -143,7 +150,7 @@ impl Gateway {
         let to_the_last = Ends { closing: stop.clone(), torn: ends.torn.clone() };
         tracker.spawn(Listener::new(admin_socket, pages, tracker.clone()).run(to_the_last));
         unfinished.disarm();
-        Ok(Self { shared, health, listen, admin, drain: config.drain, ends, stop })
+        Ok(Self { shared, health, listen, admin, drain: config.drain, store, ends, stop })
     }
 
     /// Where applications connect.
@@ -185,6 +192,10 @@ impl Gateway {
             self.ends.torn.cancel();
             within(LAST_TASKS, tracker.wait()).await;
         }
+        // Every call has its record by now.
+        if let Some(store) = self.store {
+            store.close().await;
+        }
         let telemetry = self.shared.telemetry.clone();
         // The writer's thread is waited for off the runtime's own threads.
         let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
@@ -202,6 +213,9 @@ impl Gateway {
 pub async fn rehearse(config: &Config) -> Result<Vec<plugin::Rejected>, StartError> {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     clients(config, None, &tracker, &stop)?;
+    if let Some(records) = &config.records {
+        Store::rehearse(records)?;
+    }
     let (targets, builtin) = (target_facts(config), builtin_settings(config));
     Ok(plugin::rehearse(&config.plugins, targets, &builtin, &tracker).await?)
 }
