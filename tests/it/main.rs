@@ -28,6 +28,8 @@ mod plugins_admission;
 mod plugins_faults;
 mod plugins_support;
 mod plugins_together;
+mod records_disk;
+mod records_server;
 mod rows_answers;
 mod rows_breaker;
 mod rows_cancel;

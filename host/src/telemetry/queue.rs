@@ -143,7 +143,7 @@ mod tests {
 
     fn heavy() -> Arc<Record> {
         let mut record = sample();
-        record.decision = record.decision.map(|choices| choices.repeat(256));
+        record.decision = record.decision.map(|choices| vec![choices[0].clone(); 256]);
         Arc::new(record)
     }
 
