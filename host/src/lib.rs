@@ -13,6 +13,7 @@ pub mod policy;
 pub mod proxy;
 pub mod server;
 pub mod state;
+pub mod store;
 pub mod telemetry;
 mod tracked;
 pub mod upstream;

@@ -34,6 +34,7 @@ pub mod gateway;
 pub mod judge;
 pub mod metrics;
 mod peer;
+pub mod postgres;
 pub mod reading;
 pub mod refuse;
 pub mod response;

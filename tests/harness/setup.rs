@@ -1,12 +1,13 @@
 //! The conventions of the worked cases as a configuration: upstreams `A`, `B`, `C` and `SINK`, routes
 //! `chat`, `chat3`, `solo` and `other`, the cases' times, all stretched by one factor.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::gateway::{Gateway, Refused};
+use crate::gateway::{Gateway, Refused, binary};
 use crate::ms;
 use crate::upstream::Upstream;
 
@@ -83,6 +84,7 @@ pub struct Setup {
     files: Vec<(String, Vec<u8>)>,
     tls: Option<String>,
     key: Option<String>,
+    program: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -95,7 +97,8 @@ impl Setup {
     /// The conventions as they are written, at their own speed.
     #[must_use]
     pub fn new() -> Self {
-        Self { scale: 1.0, edits: Vec::new(), env: Vec::new(), files: Vec::new(), tls: None, key: None }
+        let (env, files) = (Vec::new(), Vec::new());
+        Self { scale: 1.0, edits: Vec::new(), env, files, tls: None, key: None, program: None }
     }
 
     /// Stretches every time of the case: configuration, scripts, judgements.
@@ -185,6 +188,13 @@ impl Setup {
         self
     }
 
+    /// Starts this in the gateway's place, with the gateway's arguments.
+    #[must_use]
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
     /// A speaks TLS, with a certificate for this name that the gateway is told to trust.
     #[must_use]
     pub fn tls_for_a(mut self, host: &str) -> Self {
@@ -238,7 +248,8 @@ impl Setup {
         }
         let keys = ["A", "B", "C", "SINK"].map(|name| (format!("KEY_{name}"), key_of(name)));
         let env: Vec<_> = keys.into_iter().chain(self.env).collect();
-        let gateway = Gateway::try_start(&config, dir, &env).await?;
+        let program = self.program.unwrap_or_else(binary);
+        let gateway = Gateway::launch(&program, &config, dir, &env).await?;
         let secrets = env.into_iter().map(|(_, value)| value).collect();
         Ok(Case::new(peers, gateway, config, self.scale, secrets).with_key(self.key))
     }

@@ -34,6 +34,9 @@ fn examples() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn env(name: &str) -> Option<String> {
+    if name == "RECORDS_URL" {
+        return Some("postgres://sluice:key@db.internal/records".to_owned());
+    }
     let known = ["_API_KEY", "_CALLER_KEY", "_ORGANIZATION"].iter().any(|end| name.ends_with(end));
     known.then(|| format!("key-of-an-example-{name}"))
 }
@@ -183,6 +186,10 @@ fn full_shows_the_defaults_that_are_in_force() {
         format!("{route:#?}\n{whole:#?}\n{more:#?}\n{last:#?}\n{:#?}", upstream.probe)
     };
     assert_eq!(shown(&full), shown(&minimal));
+    let file = folder.path().join("records-by-default.yaml");
+    let text = fs::read_to_string(folder.path().join("minimal.yaml")).expect("the smallest");
+    fs::write(&file, text + "\nrecords: {}\n").expect("written");
+    assert_eq!(format!("{:?}", full.records), format!("{:?}", load(&file).records));
     let plain = &full.routes["chat"].targets[1];
     assert_eq!((plain.attempt, plain.first_content), (Duration::from_secs(60), Duration::from_secs(30)));
 }

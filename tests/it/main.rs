@@ -39,6 +39,8 @@ mod plugins_admission;
 mod plugins_faults;
 mod plugins_support;
 mod plugins_together;
+mod records_disk;
+mod records_server;
 mod reload_files;
 mod reload_state;
 mod rows_answers;

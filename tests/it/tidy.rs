@@ -15,6 +15,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tracked", &[]),
     ("upstream", &["clock", "config", "tracked"]),
     ("telemetry", &["clock", "config"]),
+    ("store", &["clock", "config", "telemetry"]),
     ("generation", &["config", "policy", "state", "upstream"]),
     ("proxy", &["clock", "config", "generation", "policy", "state", "telemetry", "upstream"]),
     ("server", &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked"]),
@@ -30,13 +31,14 @@ const EDGES: &[(&str, &[&str])] = &[
             "proxy",
             "server",
             "state",
+            "store",
             "telemetry",
             "upstream",
         ],
     ),
     ("mock", &["cli", "clock"]),
     ("demo", &["cli", "clock", "config", "gateway", "mock"]),
-    ("cli", &["config", "demo", "gateway", "mock", "telemetry"]),
+    ("cli", &["clock", "config", "demo", "gateway", "mock", "store", "telemetry"]),
 ];
 
 /// Crates that only the named modules may name.
@@ -50,6 +52,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hyper_rustls", &["upstream"]),
     ("rustls", &["config", "upstream"]),
     ("prometheus", &["telemetry"]),
+    ("sqlx", &["store"]),
     ("granit_parser", &["config"]),
     ("clap", &["cli", "mock"]),
 ];

@@ -19,6 +19,7 @@ pub mod latency;
 pub mod lens;
 pub mod machine;
 pub mod plan;
+pub mod retention;
 pub mod retry_after;
 pub mod retry_budget;
 pub mod settle;

@@ -1,6 +1,7 @@
 //! The commands, each as a function that writes to what it is given and says how the process ends.
 
 pub mod check;
+pub mod records;
 pub mod run;
 
 /// How a command ends.
@@ -69,6 +70,8 @@ enum Command {
         #[arg(long)]
         once: bool,
     },
+    /// Look up what happened to which request, in the store of records
+    Records(records::RecordsArgs),
     /// Run a scripted OpenAI-compatible upstream
     Mock(MockArgs),
     /// Print the completions of a shell
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
     let done = match args.command {
         Command::Run { config } => runtime.block_on(run::run(&config, &mut err)),
         Command::Check { config } => runtime.block_on(check::check(&config, &mut out)),
+        Command::Records(args) => runtime.block_on(records::records(args, &mut out, &mut err)),
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);
             runtime.block_on(crate::demo::run(once, live, &mut out))

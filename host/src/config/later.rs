@@ -17,7 +17,6 @@ enum Nothing {
 pub(super) const TOP: &[Later] = &[
     Later("tls", Nothing::EmptyMap),
     Later("admin_tls", Nothing::EmptyMap),
-    Later("records", Nothing::EmptyMap),
     Later("traces", Nothing::EmptyMap),
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];

@@ -13,6 +13,7 @@ mod field;
 mod finding;
 mod headers;
 mod later;
+mod records;
 mod reference;
 mod route;
 mod shown;

@@ -16,7 +16,7 @@ use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
 use super::shown::Shown;
 use super::tree::Node;
-use super::{caller, cors, later, route, upstream};
+use super::{caller, cors, later, records, route, upstream};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -48,6 +48,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
     let return_headers = m.get("return_headers").header_names(Use::Return);
     let upstreams =
         accounts.into_iter().filter_map(|(name, account)| Some((name, account.upstream?))).collect();
+    let state_dir = m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state"));
     let config = Config {
         file: Some(file.to_owned()),
         shown: m.whole().node().map(Shown::of).unwrap_or_default(),
@@ -57,7 +58,8 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         targets: routes.targets,
         routes: routes.routes,
         plugins: plugins(&m.get("plugins")),
-        state_dir: m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state")),
+        records: records::read(&m.get("records"), &state_dir),
+        state_dir,
         breaker: breaker(&m.get("breaker")),
         gates,
         retry_budget: m.get("retry_budget").map(|m| RetryBudget {

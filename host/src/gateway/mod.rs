@@ -29,6 +29,7 @@ use crate::policy::Policy;
 use crate::proxy::{LastCall, Shared};
 use crate::server::{Admin, ConfigBoard, Health, Main};
 use crate::state::State;
+use crate::store::{Store, StoreError};
 use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
@@ -71,6 +72,9 @@ pub enum StartError {
     /// The engine or a bundled plugin.
     #[error("plugins: {0}")]
     Plugins(#[from] plugin::StartError),
+    /// The address of the store of records.
+    #[error("records: {0}")]
+    Records(#[from] StoreError),
 }
 
 /// What a gateway is given beside its configuration.
@@ -91,6 +95,7 @@ pub struct Gateway {
     health: Arc<Health>,
     doors: Arc<Doors>,
     bell: Arc<Bell>,
+    store: Option<Store>,
     /// Everything that is left ends.
     stop: CancellationToken,
 }
@@ -135,6 +140,8 @@ impl Gateway {
             running: TaskTracker::new(),
         });
         let board = Arc::new(ConfigBoard::new(clock::wall()));
+        let records = config.records.as_ref();
+        let store = records.map(|records| Store::start(records, &shared.telemetry)).transpose()?;
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone()));
         let (main, admin) = ((main_door.open()?, main), (admin_door.open()?, pages));
@@ -164,7 +171,7 @@ impl Gateway {
         }
         tracker.spawn(Box::pin(reloader.run(found, stop.clone())));
         unfinished.disarm();
-        Ok(Self { shared, health, doors, bell, stop })
+        Ok(Self { shared, health, doors, bell, store, stop })
     }
 
     /// Reads the configuration again, now, and says in the log what came of it. Only where it is watched.
@@ -212,6 +219,10 @@ impl Gateway {
             ends.torn.cancel();
             within(LAST_TASKS, tracker.wait()).await;
         }
+        // Every call has its record by now.
+        if let Some(store) = self.store {
+            store.close().await;
+        }
         let telemetry = self.shared.telemetry.clone();
         // The writer's thread is waited for off the runtime's own threads.
         let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
@@ -230,6 +241,9 @@ pub async fn rehearse(config: &Config) -> Result<Vec<plugin::Rejected>, StartErr
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     let workshop = Workshop { dial: None, tracker, stop };
     workshop.clients(config, None)?;
+    if let Some(records) = &config.records {
+        Store::rehearse(records)?;
+    }
     let PluginSetup { plugins, targets, builtin } = PluginSetup::of(config);
     Ok(plugin::rehearse(&plugins, targets, &builtin, &workshop.tracker).await?)
 }

@@ -188,5 +188,11 @@ fn keep_what_cannot_change(config: &mut Config, running: &Config) -> Vec<&'stati
         config.shown = config.shown.with("state_dir", &running.state_dir.to_string_lossy());
         keys.push("state_dir");
     }
+    // Its spool holds what is not written yet.
+    if config.records != running.records {
+        config.records.clone_from(&running.records);
+        config.shown = config.shown.with_that_of("records", &running.shown);
+        keys.push("records");
+    }
     keys
 }

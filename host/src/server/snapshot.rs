@@ -201,7 +201,7 @@ pub(super) fn scrape(shared: &Shared, plugins: &[PluginStatus]) -> Scrape {
         gates: gates(&generation).map(gate).collect(),
         plugins: plugins.iter().map(plugin_gauges).collect(),
         generation: generation.number,
-        records_spooled: 0,
+        records_spooled: shared.telemetry.records().spooled(),
     }
 }
 

@@ -113,6 +113,7 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         return_headers: Vec::new(),
         tags: config::Tags { in_body: false, expose_upstream: true, names: BTreeMap::new() },
         log: config::Log { level: "info".to_owned(), format: config::LogFormat::Json, records: true },
+        records: None,
         decisions: 1,
     }
 }

@@ -69,6 +69,16 @@ closed! {
     }
 }
 
+closed! {
+    /// Where records are safe.
+    RecordsTo {
+        /// In the store.
+        Database = "database",
+        /// On disk, until the store is back.
+        Spool = "spool",
+    }
+}
+
 impl Interruption {
     /// The label for a code as the client sees it; an upstream's own code is [`Self::Other`].
     pub fn of_code(code: &str) -> Self {

@@ -118,7 +118,8 @@ async fn run(seed: u64) -> Run {
     let main = Arc::new(Main::new(gateway.shared.clone(), gateway.health.clone()));
     let mut callers = JoinSet::new();
     for caller in 0..setting.callers {
-        let (main, ends, tracker) = (main.clone(), gateway.doors.ends().clone(), gateway.shared.tracker.clone());
+        let (main, ends, tracker) =
+            (main.clone(), gateway.doors.ends().clone(), gateway.shared.tracker.clone());
         let client = Client::new(rng.fork(), move |io| {
             let serving = crate::server::serve_connection(
                 TokioIo::new(io),
