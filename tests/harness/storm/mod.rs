@@ -137,7 +137,7 @@ fn config(upstreams: &[Upstream], rng: &mut fastrand::Rng) -> Value {
         "gates": {"max_in_flight": 2000, "queue": 500},
         "breaker": {"open": "500ms", "open_max": "2s", "cooldown": {"rate_limit": "300ms", "model": "300ms", "auth": "300ms"}},
         "retry_budget": {"min_per_second": 1000},
-        "drain": {"window": "0s", "limit": "10s"}, "log": {"level": "warn"},
+        "drain": {"window": "0s", "limit": "10s"},
     })
 }
 
@@ -159,7 +159,7 @@ impl Storm {
         for name in ["a", "b", "c"] {
             upstreams.push(Upstream::start(name, shared.clone(), rng.fork(), &mut tasks).await);
         }
-        let mut gateway = Process::start(&self.program, &config(&upstreams, &mut rng)).await;
+        let gateway = Process::start(&self.program, &config(&upstreams, &mut rng)).await;
         let mut callers = JoinSet::new();
         for _ in 0..self.concurrency {
             callers.spawn(caller::calls(shared.clone(), gateway.listen, rng.fork()));

@@ -189,12 +189,14 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    (0_u32..4, 0_u32..3, 0_u32..3, 100_u64..2500).prop_map(|(max_switches, rate_limit, upstream, wait)| Rules {
-        max_switches,
-        retries: RetriesLeft { rate_limit, upstream },
-        wait_max: ms(wait),
-        backoff: ms(100),
-        backoff_max: ms(500),
+    (0_u32..4, 0_u32..3, 0_u32..3, 100_u64..2500).prop_map(|(max_switches, rate_limit, upstream, wait)| {
+        Rules {
+            max_switches,
+            retries: RetriesLeft { rate_limit, upstream },
+            wait_max: ms(wait),
+            backoff: ms(100),
+            backoff_max: ms(500),
+        }
     })
 }
 
