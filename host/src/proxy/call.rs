@@ -53,13 +53,13 @@ enum Stayed {
     /// It serves.
     Served(Box<(Attempt, Ready)>),
     /// It was left for the next one.
-    Left(Choosing<Judged>),
+    Left(Box<Choosing<Judged>>),
 }
 
 /// What became of one attempt.
 enum Tried {
     Served(Box<(Attempt, Ready)>),
-    Failed(After<Judged>),
+    Failed(Box<After<Judged>>),
 }
 
 impl Call {
@@ -79,7 +79,7 @@ impl Call {
             };
             choosing = match self.stay(entering).await? {
                 Stayed::Served(served) => return Ok(*served),
-                Stayed::Left(choosing) => choosing,
+                Stayed::Left(choosing) => *choosing,
             };
         }
     }
@@ -101,7 +101,7 @@ impl Call {
             let after = match self.place(position).await {
                 Ok(place) => match self.attempt(entering, place).await? {
                     Tried::Served(served) => return Ok(Stayed::Served(served)),
-                    Tried::Failed(after) => after,
+                    Tried::Failed(after) => *after,
                 },
                 Err(NotBegun::Skipped) => {
                     let now = clock::now();
@@ -123,9 +123,9 @@ impl Call {
                     self.choice.after = Some((after, self.choice.current_context(&self.route)));
                     let (name, left) = (&self.route.config.name, to.course().left(clock::now()));
                     self.ledger.shared().telemetry.metrics().switch(name, left);
-                    return Ok(Stayed::Left(to));
+                    return Ok(Stayed::Left(Box::new(to)));
                 }
-                After::Skip(to) => return Ok(Stayed::Left(to)),
+                After::Skip(to) => return Ok(Stayed::Left(Box::new(to))),
                 After::End { failure, budget_denied } => {
                     if budget_denied {
                         let key = self.target(position).cell.key();
@@ -158,7 +158,7 @@ impl Call {
         let now = clock::now();
         let outlook = self.outlook(now, position, attempting.course(), Some(&judged));
         let after = attempting.failed(now, judged, &outlook, || self.take_from_budget(now));
-        Ok(Tried::Failed(after))
+        Ok(Tried::Failed(Box::new(after)))
     }
 
     /// What an attempt at a target has for itself, and what it has until its first content where the route holds

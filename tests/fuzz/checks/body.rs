@@ -25,7 +25,9 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn rewritten(bytes: &[u8], request: &ChatRequest) {
-    let mut asked: Value = serde_json::from_slice(bytes).expect("a request that is taken is JSON");
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).expect("a request that is taken is JSON");
+    // Numbers that no machine holds pass as they are, but cannot be compared here.
+    let Ok(mut asked) = serde_json::from_slice::<Value>(bytes) else { return };
     assert_eq!(asked["model"], *request.model);
     let name = "another \"model\"\u{e9}";
     let sent = request.with_model(name, &[]);

@@ -93,6 +93,6 @@ fn well_formed(out: &[u8], end: &End) {
             assert!(event["error"].is_null(), "an upstream's error is shown as it is");
         }
     }
-    let done = events.last() == Some(&"[DONE]");
+    let done = events.last() == Some(&"data: [DONE]");
     assert_eq!(done, *end == End::Well, "a good end has its marker, and no other end");
 }

@@ -29,16 +29,19 @@ pub(super) async fn calls(shared: Arc<Shared>, gateway: SocketAddr, mut rng: fas
                 }
             },
         };
-        kept = call(&shared, io, &mut rng).await;
+        let served;
+        (kept, served) = call(&shared, io, &mut rng).await;
+        // Whoever was refused comes back later, as a client library does.
+        let rest = if served { rng.u64(0..200) } else { rng.u64(300..1500) };
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(rng.u64(0..200))) => {}
+            () = tokio::time::sleep(Duration::from_millis(rest)) => {}
             () = shared.over() => {}
         }
     }
 }
 
-/// One call; gives the connection back where it may carry another.
-async fn call(shared: &Shared, mut io: TcpStream, rng: &mut fastrand::Rng) -> Option<TcpStream> {
+/// One call. Gives the connection back where it may carry another, and whether there was an answer.
+async fn call(shared: &Shared, mut io: TcpStream, rng: &mut fastrand::Rng) -> (Option<TcpStream>, bool) {
     let stream = rng.u8(..4) > 0;
     let patience = (rng.u8(..5) == 0).then(|| Duration::from_millis(rng.u64(0..2500)));
     let route = rng.choice(["all", "pair", "held"]).expect("three");
@@ -86,5 +89,5 @@ async fn call(shared: &Shared, mut io: TcpStream, rng: &mut fastrand::Rng) -> Op
         _ => "refused",
     });
     let stays = !left && reply.whole && reply.header("connection") != Some("close");
-    stays.then_some(io)
+    (stays.then_some(io), reply.status == 200)
 }

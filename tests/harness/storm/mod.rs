@@ -118,7 +118,10 @@ impl Shared {
 
 /// The gateway's file, with what changes from time to time.
 fn config(upstreams: &[Upstream], rng: &mut fastrand::Rng) -> Value {
-    let entry = |up: &Upstream| json!({"base_url": up.base_url(), "models": {"m": {}}, "max_in_flight": 400, "queue": 100, "queue_wait": "500ms"});
+    let entry = |up: &Upstream| {
+        json!({"base_url": up.base_url(), "models": {"m": {}}, "credentials": ["env:KEY_ONE", "env:KEY_TWO"],
+               "max_in_flight": 400, "queue": 100, "queue_wait": "500ms"})
+    };
     let named: serde_json::Map<String, Value> =
         upstreams.iter().map(|up| (up.name().to_owned(), entry(up))).collect();
     json!({

@@ -62,6 +62,7 @@ impl Process {
             .current_dir(dir.path())
             .env_remove("SLUICE_LOG")
             .env_remove("RUST_LOG")
+            .envs([("KEY_ONE", "sk-storm-one-4c1d"), ("KEY_TWO", "sk-storm-two-9f7a")])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -297,7 +297,7 @@ fn step(state: State, event: &Event, seen: &mut Seen, now: &mut Instant, budget:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(6000))]
     #[test]
     fn any_order_of_events_ends_once_within_every_allowance(
         rules in rules(), targets in 0_usize..6, total in 1_u64..20_000, floor in 0_u32..5,

@@ -17,7 +17,7 @@ fn gate(max_in_flight: u32, queue: u32) -> (Arc<Gate>, Arc<Told>) {
 }
 
 /// Polls once: none while it waits.
-async fn look<F: Future>(future: &mut Pin<&mut F>) -> Option<F::Output> {
+async fn look<F: Future + ?Sized>(future: &mut Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(out) => Poll::Ready(Some(out)),
         Poll::Pending => Poll::Ready(None),
