@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use sluice_core::lens::chat::{self, Answer};
+use sluice_core::lens::embeddings;
 use sluice_core::lens::error::ProviderError;
 use sluice_core::lens::fold::fold;
 use sluice_core::lens::request::ChatRequest;
@@ -13,6 +15,10 @@ use sluice_core::lens::wire::Wire;
 pub fn check(bytes: &[u8]) {
     // Whatever they make of it, it is no panic.
     let _ = ProviderError::find(bytes);
+    for answer in [chat::read_answer(bytes), embeddings::read_answer(bytes)] {
+        let whole = matches!(answer, Answer::Completion { .. });
+        assert!(!whole || is_json(bytes), "an answer that no client can read");
+    }
     for wire in Wire::ALL {
         if let Some(events) = unfold(bytes, wire) {
             assert!(fold(events, wire).is_some(), "a stream of our own making is none");
@@ -24,8 +30,12 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
+fn is_json(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+}
+
 fn rewritten(bytes: &[u8], request: &ChatRequest) {
-    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).expect("a request that is taken is JSON");
+    assert!(is_json(bytes), "a request that is taken is JSON");
     // Numbers that no machine holds pass as they are, but cannot be compared here.
     let Ok(mut asked) = serde_json::from_slice::<Value>(bytes) else { return };
     assert_eq!(asked["model"], *request.model);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// Starting, and ending with calls on their way.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(super) struct Process {
     dir: TempDir,
     pub listen: SocketAddr,
     pub admin: SocketAddr,
-    readers: Vec<JoinHandle<Log>>,
+    readers: JoinSet<Log>,
 }
 
 async fn follow(from: impl AsyncRead + Unpin, json: bool, listening: mpsc::Sender<Value>) -> Log {
@@ -71,8 +71,9 @@ impl Process {
             .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         let (told, mut listening) = mpsc::channel(4);
         let (out, err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-        let readers =
-            vec![tokio::spawn(follow(out, true, told.clone())), tokio::spawn(follow(err, false, told))];
+        let mut readers = JoinSet::new();
+        readers.spawn(follow(out, true, told.clone()));
+        readers.spawn(follow(err, false, told));
         let line = tokio::time::timeout(PATIENCE, listening.recv()).await;
         let line = line.ok().flatten().expect("the gateway did not start");
         let addr = |name: &str| line[name].as_str().and_then(|text| text.parse().ok()).expect("an address");
@@ -103,8 +104,8 @@ impl Process {
         }
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         log.code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
-        for reader in self.readers {
-            let read = reader.await.expect("a reader reads to the end");
+        while let Some(read) = self.readers.join_next().await {
+            let read = read.expect("a reader reads to the end");
             log.records += read.records;
             log.bad.extend(read.bad);
         }
