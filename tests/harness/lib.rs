@@ -40,6 +40,7 @@ pub mod refuse;
 pub mod response;
 pub mod setup;
 pub mod step;
+pub mod storm;
 #[cfg(test)]
 mod tests;
 pub mod tls;

@@ -2,6 +2,7 @@
 
 use tokio::io::DuplexStream;
 
+use super::reading::Reply;
 use super::*;
 
 /// What one call came to, as its caller saw it.
@@ -14,12 +15,8 @@ pub(super) struct Answer {
     pub shown: Option<Instant>,
     /// The caller left.
     pub left: Option<Instant>,
-    /// Status, head and body, as far as they came. The body without its chunks.
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
-    /// The body had a proper end.
-    pub whole: bool,
+    /// What came.
+    pub reply: Reply,
 }
 
 /// How a call is made.
@@ -79,10 +76,7 @@ impl<C: Fn(DuplexStream)> Client<C> {
             sent: clock::now(),
             shown: None,
             left: None,
-            status: 0,
-            head: String::new(),
-            body: Vec::new(),
-            whole: false,
+            reply: Reply::default(),
         };
         let mut got = Vec::new();
         let reading = async {
@@ -100,45 +94,7 @@ impl<C: Fn(DuplexStream)> Client<C> {
             answer.left = Some(clock::now());
         }
         drop(io);
-        answer.read(&got);
+        answer.reply = Reply::read(&got);
         answer
-    }
-}
-
-impl Answer {
-    fn read(&mut self, got: &[u8]) {
-        let Some(end) = got.windows(4).position(|window| window == b"\r\n\r\n") else { return };
-        self.head = String::from_utf8(got[..end].to_vec()).unwrap();
-        self.status = self.head[9..12].parse().unwrap();
-        let body = &got[end + 4..];
-        match self.header("content-length") {
-            Some(length) => {
-                self.whole = body.len() == length.parse::<usize>().unwrap();
-                self.body = body.to_vec();
-            }
-            None => self.unchunk(body),
-        }
-    }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().filter_map(|line| line.split_once(": ")).find_map(|(n, v)| (n == name).then_some(v))
-    }
-
-    fn unchunk(&mut self, mut rest: &[u8]) {
-        loop {
-            let Some(line) = rest.windows(2).position(|window| window == b"\r\n") else { return };
-            let size = std::str::from_utf8(&rest[..line]).unwrap();
-            let size = usize::from_str_radix(size, 16).unwrap();
-            if size == 0 {
-                self.whole = rest[line..] == *b"\r\n\r\n";
-                return;
-            }
-            let data = &rest[line + 2..];
-            self.body.extend_from_slice(&data[..size.min(data.len())]);
-            if data.len() < size + 2 {
-                return;
-            }
-            rest = &data[size + 2..];
-        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::net::Exchange;
+use super::reading::{self, Seen};
 use super::*;
 
 /// Between a moment and what follows it at once: the resolution of timers, a few turns in a row.
@@ -45,96 +46,15 @@ pub(super) fn outcomes(run: &Run) -> BTreeMap<String, usize> {
     all
 }
 
-/// What of a stream came, event by event.
-#[derive(Default)]
-struct Seen {
-    /// Exchange and place of each piece of text.
-    pieces: Vec<(usize, usize)>,
-    finished: bool,
-    done: bool,
-    error: Option<Value>,
-    /// Something came behind the end, or was no event.
-    stray: bool,
-}
-
-fn pieces(text: &str) -> Vec<(usize, usize)> {
-    let marks =
-        text.split_terminator('>').map(|mark| mark.strip_prefix('<').unwrap().split_once('.').unwrap());
-    marks.map(|(mark, at)| (mark.parse().unwrap(), at.parse().unwrap())).collect()
-}
-
-fn seen(answer: &Answer) -> Seen {
-    let mut seen = Seen::default();
-    let text = String::from_utf8_lossy(&answer.body);
-    // What the caller left in the middle of is no event.
-    let whole = text.rfind("\n\n").map_or("", |end| &text[..end + 2]);
-    for event in whole.split_terminator("\n\n") {
-        let over = seen.done || seen.error.is_some();
-        let Some(data) = event.strip_prefix("data: ") else {
-            seen.stray = true;
-            continue;
-        };
-        seen.stray |= over || data.contains('\n');
-        if data == "[DONE]" {
-            seen.done = true;
-            continue;
-        }
-        let Ok(data) = serde_json::from_str::<Value>(data) else {
-            seen.stray = true;
-            continue;
-        };
-        if data["error"].is_object() {
-            seen.error = Some(data["error"].clone());
-            continue;
-        }
-        let choice = &data["choices"][0];
-        seen.finished |= choice["finish_reason"] == "stop";
-        seen.pieces.extend(pieces(choice["delta"]["content"].as_str().unwrap_or("")));
-    }
-    seen
-}
-
-/// Text of one exchange only, from its begin, without a gap.
-fn of_one(pieces: &[(usize, usize)]) -> bool {
-    pieces.iter().enumerate().all(|(at, piece)| *piece == (pieces[0].0, at))
-}
-
 /// What the client got.
 fn shown(answer: &Answer, run: &Run, wrong: &mut Vec<String>) {
-    let mut hold = |what: &str, holds: bool| {
-        if !holds {
-            wrong.push(format!("{what}: {} {}", answer.head, String::from_utf8_lossy(&answer.body)));
-        }
-    };
-    let complete = |pieces: &[(usize, usize)]| {
-        pieces.first().is_some_and(|(mark, _)| run.exchanges[*mark].pieces == pieces.len())
-    };
-    hold("a client that stayed gets a whole body", answer.whole || answer.left.is_some());
-    match (answer.status, answer.stream) {
-        (200, true) => {
-            let seen = seen(answer);
-            hold("stray bytes in a stream", !seen.stray);
-            hold("text of two exchanges, or a gap", of_one(&seen.pieces));
-            hold("an end that is none", !seen.done || (seen.finished && complete(&seen.pieces)));
-            hold("two ends", !(seen.done && seen.error.is_some()));
-            hold("no end", seen.done || seen.error.is_some() || answer.left.is_some());
-        }
-        (200, false) if answer.whole => {
-            let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            let pieces = pieces(body["choices"][0]["message"]["content"].as_str().unwrap_or(""));
-            hold("an answer that is not whole", of_one(&pieces) && complete(&pieces));
-        }
-        (0 | 200, _) => {}
-        _ if answer.whole => {
-            let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            hold(
-                "an error without its code",
-                body["error"]["code"].is_string() || body["error"]["type"].is_string(),
-            );
-            hold("an error of another request", body["error"]["request_id"] == *answer.id);
-        }
-        _ => {}
-    }
+    let reply = &answer.reply;
+    let all =
+        reading::wrong_with(reply, answer.stream, answer.left.is_some(), |mark| run.exchanges[mark].pieces);
+    let mine = reply.status < 400 || !reply.whole || reply.json()["error"]["request_id"] == *answer.id;
+    let of_another = (!mine).then_some("an error of another request");
+    let told = |what| format!("{what}: {} {}", reply.head, String::from_utf8_lossy(&reply.body));
+    wrong.extend(all.into_iter().chain(of_another).map(told));
 }
 
 /// When things happened.
@@ -157,7 +77,7 @@ fn times(answer: &Answer, exchanges: &[&Exchange], setting: &Setting, wrong: &mu
                 wrong.push(format!("an exchange goes on after the client left: {exchange:?}"));
             }
         }
-        if answer.status == 200 && answer.shown.is_some_and(|shown| exchange.begun > shown) {
+        if answer.reply.status == 200 && answer.shown.is_some_and(|shown| exchange.begun > shown) {
             wrong.push("an attempt after commit".to_owned());
         }
         if exchange.ended.is_none() {
@@ -176,10 +96,10 @@ fn told(
 ) {
     let outcome = record["outcome"].as_str().unwrap();
     let attempts = record["attempts"].as_array().unwrap();
-    let seen = seen(answer);
-    let error = if answer.stream && answer.status == 200 { &seen.error } else { &None };
+    let seen = Seen::read(&answer.reply.body);
+    let error = if answer.stream && answer.reply.status == 200 { &seen.error } else { &None };
     let good = ["success", "fallback_success"];
-    let fits = match (answer.status, answer.left) {
+    let fits = match (answer.reply.status, answer.left) {
         // Bytes may have been on their way when it left.
         (0, Some(_)) => true,
         (200, Some(_)) => ["client_cancelled", "interrupted"].contains(&outcome) || good.contains(&outcome),
@@ -193,13 +113,13 @@ fn told(
     };
     let mut hold = |what: &str, holds: bool| {
         if !holds {
-            wrong.push(format!("{what}: status {}, {record}", answer.status));
+            wrong.push(format!("{what}: status {}, {record}", answer.reply.status));
         }
     };
     hold("the record says another outcome", fits);
     hold("a leave is 499", (outcome == "client_cancelled") == (record["status_code"] == 499));
     hold("too many attempts", attempts.len() <= setting.attempts() as usize);
-    let said = answer.header("x-sluice-attempts");
+    let said = answer.reply.header("x-sluice-attempts");
     hold("the answer tells of other attempts", said.is_none_or(|n| n == attempts.len().to_string()));
     let arrived = exchanges.iter().filter(|exchange| !exchange.redialled).count();
     hold("more exchanges than attempts", arrived <= attempts.len());
@@ -267,7 +187,7 @@ fn totals(run: &Run, wrong: &mut Vec<String>) {
         *value > 0.0 && ["\"ok\"", "\"none\""].iter().all(|good| !series.contains(good))
     };
     wrong.extend(series("sluice_plugin_calls_total").iter().filter(|s| ill(s)).map(|s| format!("{s:?}")));
-    let served = |status: u16| run.answers.iter().filter(|answer| answer.status == status).count();
+    let served = |status: u16| run.answers.iter().filter(|answer| answer.reply.status == status).count();
     if served(200) < run.answers.len() / 10 || served(200) == run.answers.len() {
         wrong.push(format!(
             "{} of {} calls had an answer: the run shows nothing",

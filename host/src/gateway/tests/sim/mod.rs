@@ -2,11 +2,12 @@
 //!
 //! Everything random comes from one seed, which a failure names. `SLUICE_SIM_SEED` runs that one alone. The plugins
 //! are the bundled ones as they ship; their deadline is long, because its ticks are of real time. What holds for
-//! every request and for the whole is looked up in `judge`.
+//! every request and for the whole is looked up in `judge`. `script` and `reading` are the storm's, too.
 
 mod client;
 mod judge;
 mod net;
+mod reading;
 mod script;
 
 use std::collections::BTreeMap;

@@ -1,10 +1,12 @@
 //! What upstreams do: moods that come and go, and in each a choice of ways to answer.
 
-use super::*;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 
 /// How an upstream feels, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Feeling {
+pub enum Feeling {
     Well,
     Slow,
     Flapping,
@@ -14,12 +16,13 @@ pub(super) enum Feeling {
 
 /// The mood of one upstream.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mood {
+pub struct Mood {
     feeling: Feeling,
     until: Option<Instant>,
 }
 
 impl Mood {
+    /// Well.
     pub const fn new() -> Self {
         Self { feeling: Feeling::Well, until: None }
     }
@@ -36,6 +39,7 @@ impl Mood {
 }
 
 impl Feeling {
+    /// A connection takes so long.
     pub fn connects_after(self, rng: &mut fastrand::Rng) -> Duration {
         Duration::from_millis(match self {
             Self::Slow | Self::Mad => rng.u64(0..400),
@@ -43,14 +47,18 @@ impl Feeling {
         })
     }
 
+    /// No connection is accepted.
     pub const fn refuses(self) -> bool {
         matches!(self, Self::Down)
     }
 }
 
+/// What is done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
+    /// Does nothing.
     Wait(Duration),
+    /// Writes.
     Say(Vec<u8>),
     /// Ends the connection.
     Close,
@@ -60,7 +68,8 @@ pub(super) enum Step {
 
 /// One answer.
 #[derive(Debug)]
-pub(super) struct Act {
+pub struct Act {
+    /// In this order.
     pub steps: Vec<Step>,
     /// Pieces of text of the whole answer.
     pub pieces: usize,
@@ -116,6 +125,7 @@ fn piece(mark: usize, at: usize) -> String {
 }
 
 impl Act {
+    /// The answer of one exchange, whose text carries `mark`.
     pub fn new(mood: Feeling, mark: usize, stream: bool, rng: &mut fastrand::Rng) -> Self {
         let wrong = match mood {
             Feeling::Well | Feeling::Slow => Wrong::Nothing,
