@@ -24,7 +24,7 @@ struct Rule {
     error_type: Option<String>,
     /// `error.code` of its error object; numbers as text.
     error_code: Option<String>,
-    /// Part of the first 4 KiB of the error body, whatever its case.
+    /// Part of the first 4 KiB of the error body, whatever the case of its ASCII letters.
     body_contains: Option<String>,
 
     /// What it was: `retryable_timeout`, `quota_exhausted` and so on.
@@ -114,7 +114,7 @@ fn checked(rule: Rule, upstreams: &[String]) -> Result<Row, (&'static str, Strin
     if rule.retry_after_ms.is_some() && rule.action != Next::RetrySame {
         return Err((".retry_after_ms", "expected `action: retry_same` beside it".to_owned()));
     }
-    let needle = rule.body_contains.as_ref().map(|text| text.to_lowercase());
+    let needle = rule.body_contains.as_ref().map(|text| text.to_ascii_lowercase());
     Ok(Row { rule, needle, kind })
 }
 
@@ -154,7 +154,7 @@ impl Classifier for ProviderQuirks {
     fn classify(&self, _: &RequestFacts, failure: &FailureFacts) -> Option<Verdict> {
         let upstream = self.upstreams.get(failure.target as usize);
         let looks_into_bodies = self.rows.iter().any(|row| row.needle.is_some());
-        let body = if looks_into_bodies { failure.body.to_lowercase() } else { String::new() };
+        let body = if looks_into_bodies { failure.body.to_ascii_lowercase() } else { String::new() };
         self.rows.iter().find(|row| row.holds(upstream, failure, &body)).map(Row::verdict)
     }
 }
