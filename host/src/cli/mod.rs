@@ -1,6 +1,9 @@
 //! The commands, each as a function that writes to what it is given and says how the process ends.
 
+mod admin;
 pub mod check;
+pub mod plugin;
+pub mod plugins;
 pub mod run;
 
 /// How a command ends.
@@ -63,6 +66,18 @@ enum Command {
     },
     /// Run a scripted OpenAI-compatible upstream
     Mock(MockArgs),
+    /// Write, build and try out a plugin
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
+    /// Show the plugins of a running gateway
+    Plugins {
+        /// Its admin listener
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9090")]
+        admin: String,
+        /// Show the page /debug/plugins itself
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// The whole program.
@@ -84,6 +99,10 @@ pub fn main() -> ExitCode {
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);
             runtime.block_on(crate::demo::run(once, live, &mut out))
+        }
+        Command::Plugin(command) => runtime.block_on(plugin::run(command, &mut out, &mut err)),
+        Command::Plugins { admin, json } => {
+            runtime.block_on(plugins::plugins(&admin, json, &mut out, &mut err))
         }
         Command::Mock(args) => return runtime.block_on(crate::mock::run(args, &mut out)),
     };

@@ -205,8 +205,10 @@ impl Author {
         let mut options = PluginOptions::clone(&*self.options(&found, Some(overrides))?);
         // Counting slows a call down; the deadline is for those that are not counted.
         options.deadline = options.deadline.saturating_mul(100);
-        let bytes = folder::read(&found, options.file)
-            .map_err(|_| Rejection::Read("it changed while it was read".into()))?;
+        let bytes = folder::read(&found, options.file).map_err(|error| match error {
+            folder::NotRead::Refused(rejection) => rejection,
+            folder::NotRead::Changed => Rejection::Read("it changed while it was read".into()),
+        })?;
         let host = self.tracker.spawn_blocking(Host::metered).await;
         let host = host.map_err(|_| NotAsked::NotCounted)??;
         let bounds = Bounds { file: options.file, memory: options.memory };
