@@ -50,26 +50,26 @@ fn mistakes_are_at_their_place() {
             case(r#""failure": { "status": 500, "stage": "early" }, "expect": { "verdict": null }"#),
             "c.json:4:52: expected one of `connect`, `head`, `body`, `first_event`, `stream`; got `early`",
         ),
-        (case(r#""expect": { "order": [] }"#), "c.json:4:33: case `n`: expected exactly one of `candidates`"),
+        (case(r#""expect": { "order": [] }"#), "c.json:5:3: case `n`: expected exactly one of `candidates`"),
         (
             case(r#""failure": {}, "answer": {}, "expect": { "verdict": null }"#),
-            "c.json:4:66: case `n`: expected exactly one of `candidates`",
+            "c.json:5:3: case `n`: expected exactly one of `candidates`",
         ),
         (
             case(r#""failure": {}, "expect": { "order": [0] }"#),
-            "c.json:4:49: case `n`: expect: expected `verdict` of a classifier",
+            "c.json:5:3: case `n`: expect: expected `verdict` of a classifier",
         ),
         (
             case(r#""candidates": [{ "target": 0 }], "expect": { "verdict": null }"#),
-            "c.json:4:70: case `n`: expect: expected `votes` or `order`",
+            "c.json:5:3: case `n`: expect: expected `votes` or `order`",
         ),
         (
             case(r#""candidates": [{ "target": 0 }], "expect": { "votes": [{}, {}] }"#),
-            "c.json:4:72: case `n`: expected 1 votes, one for each candidate; got 2",
+            "c.json:5:3: case `n`: expected 1 votes, one for each candidate; got 2",
         ),
         (
             case(r#""candidates": [{ "target": 5000 }], "expect": { "order": [] }"#),
-            "c.json:4:69: case `n`: expected targets below 1024, got 5000",
+            "c.json:5:3: case `n`: expected targets below 1024, got 5000",
         ),
         (
             format!(r#"{{"refused":"no","cases":[{{"name":"n",{asked}}}]}}"#),
