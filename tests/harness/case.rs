@@ -183,10 +183,12 @@ impl Case {
     pub async fn poll(&self, within: Duration, mut ready: impl AsyncFnMut() -> bool) -> bool {
         let end = now() + within;
         loop {
+            // A look that takes long must not be the last one: what it waits for may need this very thread.
+            let last = now() >= end;
             if ready().await {
                 return true;
             }
-            if now() >= end {
+            if last {
                 return false;
             }
             // A page tells nobody when it changes; it has to be asked.

@@ -16,6 +16,7 @@ pub mod gate;
 pub mod kind;
 pub mod latency;
 pub mod lens;
+pub mod machine;
 pub mod plan;
 pub mod retry_after;
 pub mod retry_budget;

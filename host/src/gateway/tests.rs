@@ -14,6 +14,8 @@ use super::*;
 use crate::config::BaseUrl;
 use crate::upstream::{ConnectError, Dialed};
 
+mod sim;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keeps what is written to it; its channel closes when it is dropped.

@@ -70,8 +70,7 @@ pub(super) async fn admit(
             let retries = ledger.generation().cells.retry_budget.clone();
             retries.call(ledger.arrival());
             let mut call = Box::new(Call {
-                choice: Choice::new(route.targets.len()),
-                switches_left: route.config.max_switches,
+                choice: Choice::default(),
                 failed_credentials: Vec::new(),
                 global: None,
                 route,

@@ -7,6 +7,7 @@
 
 pub mod decisions;
 pub mod events;
+mod json;
 pub mod log;
 pub mod metrics;
 pub mod names;

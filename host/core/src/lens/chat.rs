@@ -1,7 +1,9 @@
 //! The chat-completions wire: which events of a stream carry meaning, and what a whole answer looks like.
 
+use std::fmt;
+
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::error::ProviderError;
 use super::presence::Presence;
@@ -139,19 +141,56 @@ enum Marker {
 
 impl<'de> Deserialize<'de> for Marker {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Raw<'a> {
-            Text(#[serde(borrow)] std::borrow::Cow<'a, str>),
-            Null(()),
-            Any(IgnoredAny),
+        /// Asked of every event twice, so that nothing is kept on the way.
+        struct Look;
+
+        impl<'de> Visitor<'de> for Look {
+            type Value = Marker;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Marker, E> {
+                Ok(Marker::None)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Marker, E> {
+                Ok(match text {
+                    "" => Marker::None,
+                    "error" => Marker::Error,
+                    _ => Marker::Other,
+                })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Marker, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Marker::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Marker, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Marker::Other)
+            }
         }
-        Ok(match Raw::deserialize(deserializer)? {
-            Raw::Text(text) if text.is_empty() => Self::None,
-            Raw::Text(text) if text == "error" => Self::Error,
-            Raw::Null(()) => Self::None,
-            Raw::Text(_) | Raw::Any(_) => Self::Other,
-        })
+
+        deserializer.deserialize_any(Look)
     }
 }
 
