@@ -38,7 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("mock", &["cli", "clock"]),
     ("demo", &["cli", "clock", "config", "gateway", "mock"]),
-    ("cli", &["clock", "config", "demo", "gateway", "mock", "store", "telemetry"]),
+    ("cli", &["clock", "config", "demo", "gateway", "generation", "mock", "plugin", "store", "telemetry"]),
 ];
 
 /// Crates that only the named modules may name.
@@ -46,9 +46,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("notify", &["files"]),
-    ("hyper", &["demo", "mock", "proxy", "server", "tracked", "upstream"]),
+    ("hyper", &["cli", "demo", "mock", "proxy", "server", "tracked", "upstream"]),
     ("h2", &["upstream"]),
-    ("hyper_util", &["demo", "mock", "server", "upstream"]),
+    ("hyper_util", &["cli", "demo", "mock", "server", "upstream"]),
     ("hyper_rustls", &["upstream"]),
     ("rustls", &["config", "upstream"]),
     ("prometheus", &["telemetry"]),

@@ -1,6 +1,9 @@
 //! The commands, each as a function that writes to what it is given and says how the process ends.
 
+mod admin;
 pub mod check;
+pub mod plugin;
+pub mod plugins;
 pub mod records;
 pub mod run;
 
@@ -74,6 +77,18 @@ enum Command {
     Records(records::RecordsArgs),
     /// Run a scripted OpenAI-compatible upstream
     Mock(MockArgs),
+    /// Write, build and try out a plugin
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
+    /// Show the plugins of a running gateway
+    Plugins {
+        /// Its admin listener
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9090")]
+        admin: String,
+        /// Show the page /debug/plugins itself
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the completions of a shell
     Completions {
         /// Which shell
@@ -101,6 +116,10 @@ pub fn main() -> ExitCode {
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);
             runtime.block_on(crate::demo::run(once, live, &mut out))
+        }
+        Command::Plugin(command) => runtime.block_on(plugin::run(command, &mut out, &mut err)),
+        Command::Plugins { admin, json } => {
+            runtime.block_on(plugins::plugins(&admin, json, &mut out, &mut err))
         }
         Command::Completions { shell } => {
             // By way of a buffer: the generator panics where a reader has gone.

@@ -74,6 +74,16 @@ pub fn scan(dir: &Path) -> io::Result<Scan> {
     Ok(Scan { identity, files, left_out })
 }
 
+/// One file, as a scan of its folder would find it. None: a scan would not see a file of this name.
+pub fn one(path: &Path) -> Option<Found> {
+    let file = path.file_name()?.to_string_lossy().into_owned();
+    if file.starts_with('.') || ending(&file).is_none() {
+        return None;
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(found(dir, &file, &[]))
+}
+
 /// The ending of a plugin file: `wasm`, or `cwasm`, which is listed only to be refused.
 fn ending(file: &str) -> Option<&str> {
     let (stem, ending) = file.rsplit_once('.')?;
