@@ -4,6 +4,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod demo;
+pub mod files;
 pub mod gateway;
 pub mod generation;
 pub mod mock;

@@ -17,6 +17,12 @@ pub fn key_of(upstream: &str) -> String {
     format!("sk-scripted-{upstream}-5f2c9e81d7a64b30")
 }
 
+/// The key of a caller of [`Setup::caller`].
+#[must_use]
+pub fn caller_key(name: &str) -> String {
+    format!("sk-caller-{name}-0b7c44d1e9f25a86")
+}
+
 /// A value of the configuration.
 #[derive(Debug, Clone)]
 pub enum Setting {
@@ -78,6 +84,7 @@ pub struct Setup {
     files: Vec<(String, Vec<u8>)>,
     tls: Option<String>,
     program: Option<PathBuf>,
+    key: Option<String>,
 }
 
 impl Default for Setup {
@@ -90,7 +97,15 @@ impl Setup {
     /// The conventions as they are written, at their own speed.
     #[must_use]
     pub fn new() -> Self {
-        Self { scale: 1.0, edits: Vec::new(), env: Vec::new(), files: Vec::new(), tls: None, program: None }
+        Self {
+            scale: 1.0,
+            edits: Vec::new(),
+            env: Vec::new(),
+            files: Vec::new(),
+            tls: None,
+            program: None,
+            key: None,
+        }
     }
 
     /// Stretches every time of the case: configuration, scripts, judgements.
@@ -147,6 +162,29 @@ impl Setup {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// One caller with a key of its own and these limits.
+    #[must_use]
+    pub fn caller(self, name: &str, limits: Value) -> Self {
+        let (variable, named) = (format!("CALLER_{name}"), name.to_owned());
+        let reference = format!("env:{variable}");
+        self.env(&variable, &caller_key(name)).edit(move |config, _| {
+            let mut caller = json!({"name": named, "key": reference});
+            let limits = limits.as_object().cloned().unwrap_or_default();
+            caller.as_object_mut().expect("a map").extend(limits);
+            match config["callers"].as_array_mut() {
+                Some(callers) => callers.push(caller),
+                None => config["callers"] = json!([caller]),
+            }
+        })
+    }
+
+    /// Calls of the case that say nothing else are of this caller.
+    #[must_use]
+    pub fn calls_as(mut self, name: &str) -> Self {
+        self.key = Some(caller_key(name));
         self
     }
 
@@ -219,12 +257,13 @@ impl Setup {
         let env: Vec<_> = keys.into_iter().chain(self.env).collect();
         let program = self.program.unwrap_or_else(binary);
         let gateway = Gateway::launch(&program, &config, dir, &env).await?;
-        Ok(Case::new(peers, gateway, config, self.scale, env.into_iter().map(|(_, value)| value).collect()))
+        let secrets = env.into_iter().map(|(_, value)| value).collect();
+        Ok(Case::new(peers, gateway, config, self.scale, secrets).with_key(self.key))
     }
 }
 
 /// A pointer's value, its parents made on the way.
-fn put(config: &mut Value, pointer: &str, value: Value) {
+pub(crate) fn put(config: &mut Value, pointer: &str, value: Value) {
     let mut at = config;
     for name in pointer.split('/').skip(1) {
         if !at.is_object() {

@@ -9,7 +9,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("config", &["clock"]),
     ("state", &["clock", "config"]),
-    ("plugin", &["clock", "config"]),
+    ("files", &[]),
+    ("plugin", &["clock", "config", "files"]),
     ("policy", &["clock", "plugin"]),
     ("tracked", &[]),
     ("upstream", &["clock", "config", "tracked"]),
@@ -23,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "clock",
             "config",
+            "files",
             "generation",
             "plugin",
             "policy",
@@ -43,7 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
-    ("notify", &["plugin"]),
+    ("notify", &["files"]),
     ("hyper", &["demo", "mock", "proxy", "server", "tracked", "upstream"]),
     ("h2", &["upstream"]),
     ("hyper_util", &["demo", "mock", "server", "upstream"]),

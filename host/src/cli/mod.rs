@@ -31,12 +31,20 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::mock::MockArgs;
 
+/// What `--version` says: the release, the commit it was built from, the contracts it takes plugins of.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("SLUICE_COMMIT"),
+    ", contracts sluice:policy@0.1.0)"
+);
+
 #[derive(Parser)]
-#[command(name = "sluice", version, about = "An LLM gateway that its operators program in WebAssembly")]
+#[command(name = "sluice", version = VERSION, about = "An LLM gateway that its operators program in WebAssembly")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -66,6 +74,11 @@ enum Command {
     Records(records::RecordsArgs),
     /// Run a scripted OpenAI-compatible upstream
     Mock(MockArgs),
+    /// Print the completions of a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// The whole program.
@@ -89,6 +102,12 @@ pub fn main() -> ExitCode {
             let live = std::io::IsTerminal::is_terminal(&out);
             runtime.block_on(crate::demo::run(once, live, &mut out))
         }
+        Command::Completions { shell } => {
+            // By way of a buffer: the generator panics where a reader has gone.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "sluice", &mut script);
+            out.write_all(&script).map(|()| Exit::Done)
+        }
         Command::Mock(args) => return runtime.block_on(crate::mock::run(args, &mut out)),
     };
     match done {
@@ -96,6 +115,19 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(err, "sluice: {error}");
             ExitCode::from(Exit::No.code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VERSION;
+    use crate::plugin::ACCEPTED;
+
+    #[test]
+    fn the_version_names_every_contract_that_is_taken() {
+        for contract in ACCEPTED {
+            assert!(VERSION.contains(&format!("sluice:policy@{contract}")), "{VERSION}");
         }
     }
 }

@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::caller::Caller;
+use super::cors::Cors;
+use super::shown::Shown;
+
 pub use super::records::{RecordPlace, Records, Spool};
 
 /// One whole configuration. Immutable; a reload makes a new one.
@@ -18,6 +22,8 @@ pub use super::records::{RecordPlace, Records, Spool};
 pub struct Config {
     /// The file it came from, as given; none for one built in memory (`sluice demo`).
     pub file: Option<PathBuf>,
+    /// What the file says, for people, without any secret.
+    pub shown: Shown,
     /// Main listener.
     pub listen: SocketAddr,
     /// Admin listener.
@@ -38,6 +44,10 @@ pub struct Config {
     pub gates: Gate,
     /// Retries and switches against calls.
     pub retry_budget: RetryBudget,
+    /// Who may call, in configured order; none: whoever reaches the listener.
+    pub callers: Vec<Arc<Caller>>,
+    /// Who may call from a browser; none: nobody.
+    pub cors: Option<Arc<Cors>>,
     /// Bounds in bytes and events.
     pub limits: Limits,
     /// `drain`.

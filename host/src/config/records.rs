@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
 
 /// `records`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Records {
     /// The store.
     pub place: RecordPlace,
@@ -42,6 +42,17 @@ pub struct Spool {
     pub dir: PathBuf,
     /// Bytes of all of them.
     pub max: u64,
+}
+
+impl PartialEq for RecordPlace {
+    /// By what the secret is, not by where it stands.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sqlite(one), Self::Sqlite(two)) => one == two,
+            (Self::Postgres(one), Self::Postgres(two)) => one.key.expose_secret() == two.key.expose_secret(),
+            (Self::Sqlite(_), Self::Postgres(_)) | (Self::Postgres(_), Self::Sqlite(_)) => false,
+        }
+    }
 }
 
 pub(super) fn read(field: &Field<'_>, state_dir: &Path) -> Option<Records> {

@@ -73,7 +73,7 @@ impl Open {
 async fn start(urls: &[String], folder: &Folder, ports: (u16, u16)) -> Result<Gateway, DemoError> {
     let text = yaml(urls, folder, ports);
     let loaded = config::parse(&text, Path::new("demo.yaml"), &|_| None)?;
-    let outside = Outside { out: Box::new(std::io::sink()), process_log: false, dial: None };
+    let outside = Outside { out: Box::new(std::io::sink()), process_log: false, dial: None, sources: None };
     Ok(Box::pin(Gateway::start(loaded.config, outside)).await?)
 }
 

@@ -11,7 +11,6 @@ mod compiled;
 mod contract;
 mod engine;
 mod entry;
-mod events;
 mod folder;
 mod inspect;
 mod instance;

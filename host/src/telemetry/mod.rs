@@ -7,6 +7,7 @@
 
 pub mod decisions;
 pub mod events;
+mod json;
 pub mod log;
 pub mod metrics;
 pub mod names;
@@ -90,6 +91,7 @@ impl Telemetry {
     /// apart: [`log::relevel`].
     pub fn reconfigure(&self, names: &Names, log: &Log, decisions: usize) -> Result<(), TelemetryError> {
         let rules = LogRules::new(log)?;
+        self.0.writer.set_format(log.format);
         self.0.log.store(Arc::new(rules));
         self.0.decisions.resize(decisions);
         self.0.metrics.set_names(names);

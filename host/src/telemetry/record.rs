@@ -17,7 +17,7 @@ use super::events::whole_ms;
 use super::log::line::{Line, clip};
 use crate::config::LogFormat;
 
-pub(super) use wire::token_source;
+pub(super) use wire::{fields, token_source};
 
 /// Longest text of one field, bytes. Names of targets and callers come from the configuration and are not
 /// cut.
@@ -202,6 +202,15 @@ pub(super) fn bound_tags(tags: &mut BTreeMap<String, String>) {
         tags.pop_last();
     }
     for value in tags.values_mut() {
+        value.truncate(clip(value, MAX_TEXT).len());
+    }
+}
+
+/// Bounds a list of tags in the same way.
+pub(super) fn bound_list(tags: &mut Vec<(String, String)>) {
+    tags.retain(|(name, _)| name.len() <= MAX_TEXT);
+    tags.truncate(MAX_TAGS);
+    for (_, value) in tags {
         value.truncate(clip(value, MAX_TEXT).len());
     }
 }

@@ -8,6 +8,7 @@ mod bound;
 mod families;
 mod family;
 mod handles;
+mod quick;
 mod scrape;
 mod target;
 
@@ -24,6 +25,7 @@ use super::events::{ConfigFault, PluginFault, ProviderEvent};
 use super::names::{CallResult, GateRefusal, Interruption, RecordsTo};
 use bound::{Allowed, NONE, OTHER, Table};
 use families::Families;
+use quick::Quick;
 
 pub use bound::{Names, TargetName};
 pub use handles::{GateSeries, PluginSeries, RouteSeries};
@@ -176,7 +178,7 @@ impl Metrics {
             let series = PluginSeries::new(self.families.clone(), name.clone());
             (name.clone(), Arc::new(series.at_zero(kinds)))
         });
-        let series: HashMap<_, _> = series.collect();
+        let series: HashMap<_, _, Quick> = series.collect();
         let mut keep = Allowed::default();
         keep.set_plugins(self.plugins.names().into_iter().chain(series.keys().cloned()));
         self.plugins.set(series);
