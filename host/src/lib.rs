@@ -14,4 +14,5 @@ pub mod server;
 pub mod state;
 pub mod telemetry;
 mod tracked;
+mod turn;
 pub mod upstream;
