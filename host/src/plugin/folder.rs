@@ -3,58 +3,16 @@
 //! Links are followed: what counts is the file behind them, which is how a mounted configuration swaps all
 //! its files at once.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::rejection::Rejection;
+use crate::files::{Signature, inode};
 
 /// Plugin files looked at; further ones, in name order, are left out.
 const FILES_MAX: usize = 256;
-
-/// Tells one state of a file from another without reading it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signature {
-    inode: (u64, u64),
-    size: u64,
-    modified: Option<SystemTime>,
-    changed: (i64, i64),
-}
-
-impl Signature {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            inode: inode(metadata),
-            size: metadata.len(),
-            modified: metadata.modified().ok(),
-            changed: changed(metadata),
-        }
-    }
-}
-
-#[cfg(unix)]
-fn inode(metadata: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
-}
-
-#[cfg(unix)]
-fn changed(metadata: &Metadata) -> (i64, i64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.ctime(), metadata.ctime_nsec())
-}
-
-#[cfg(not(unix))]
-fn inode(_: &Metadata) -> (u64, u64) {
-    (0, 0)
-}
-
-#[cfg(not(unix))]
-fn changed(_: &Metadata) -> (i64, i64) {
-    (0, 0)
-}
 
 /// What is beside each other for one plugin: the file and its sidecar. None: not there, or not readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +74,16 @@ pub fn scan(dir: &Path) -> io::Result<Scan> {
     Ok(Scan { identity, files, left_out })
 }
 
+/// One file, as a scan of its folder would find it. None: a scan would not see a file of this name.
+pub fn one(path: &Path) -> Option<Found> {
+    let file = path.file_name()?.to_string_lossy().into_owned();
+    if file.starts_with('.') || ending(&file).is_none() {
+        return None;
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(found(dir, &file, &[]))
+}
+
 /// The ending of a plugin file: `wasm`, or `cwasm`, which is listed only to be refused.
 fn ending(file: &str) -> Option<&str> {
     let (stem, ending) = file.rsplit_once('.')?;
@@ -173,14 +141,14 @@ pub fn read(found: &Found, max: u64) -> Result<Vec<u8>, NotRead> {
     if Some(&before) != found.fingerprint.file.as_ref() {
         return Err(NotRead::Changed);
     }
-    if before.size > max {
-        return Err(NotRead::Refused(Rejection::TooLarge { size: before.size, max }));
+    if before.size() > max {
+        return Err(NotRead::Refused(Rejection::TooLarge { size: before.size(), max }));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
+    let mut bytes = Vec::with_capacity(usize::try_from(before.size()).unwrap_or(0));
     let file = File::open(&found.path).map_err(|error| refuse(&error))?;
     file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| refuse(&error))?;
     let after = fs::metadata(&found.path).map_err(|error| refuse(&error))?;
-    if Signature::of(&after) != before || u64::try_from(bytes.len()).ok() != Some(before.size) {
+    if Signature::of(&after) != before || u64::try_from(bytes.len()).ok() != Some(before.size()) {
         return Err(NotRead::Changed);
     }
     Ok(bytes)

@@ -73,8 +73,8 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
 
 /// Shows why a routed request has no answer.
 pub(super) async fn fail(call: Box<Call>, mut failure: Failure) -> Response<Body> {
-    let Call { ledger, route, global, .. } = *call;
-    drop(global);
+    let Call { ledger, route, global, own, .. } = *call;
+    drop((global, own));
     let secrets: Vec<String> =
         route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
     if let Failure::Upstream(fault) = &mut failure
@@ -128,6 +128,9 @@ fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
             head.insert(name, value);
         }
         ledger.decision.response_tags.push((tag.name, tag.value));
+    }
+    if let Some(caller) = &ledger.caller {
+        caller.add_limits(head);
     }
     add_request_id(ledger.shared(), ledger.id(), head);
 }

@@ -87,6 +87,25 @@ impl Client {
         &self.upstream
     }
 
+    /// Whether it connects and speaks as `upstream` asks, so that it can go on with its connections. What is in
+    /// its `ca_file` is not looked at.
+    pub fn serves(&self, upstream: &Upstream) -> bool {
+        let own = &*self.upstream;
+        let keys = |of: &Upstream| -> Vec<String> {
+            of.credentials.iter().map(|credential| credential.key.expose_secret().to_owned()).collect()
+        };
+        let headers = |of: &Upstream| -> Vec<_> {
+            of.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
+        };
+        own.name == upstream.name
+            && own.base == upstream.base
+            && own.auth_header == upstream.auth_header
+            && own.pool_idle == upstream.pool_idle
+            && own.ca_file == upstream.ca_file
+            && keys(own) == keys(upstream)
+            && headers(own) == headers(upstream)
+    }
+
     /// Writes what belongs to the upstream into a request: address, host, fixed headers, the credential.
     /// `path` begins with a slash and stands behind the base URL's.
     pub fn address(&self, request: &mut Request<Full<Bytes>>, path: &str, credential: Option<usize>) {

@@ -230,7 +230,10 @@ pub fn read_event(data: &[u8]) -> Meaning {
     if trimmed.is_empty() {
         return Meaning::Nothing;
     }
-    let Ok(raw) = serde_json::from_slice::<RawChunk>(trimmed) else {
+    // Values that nobody looks at are skipped unread: bytes that are no text would pass in them, and break the
+    // decoders of clients.
+    let Ok(text) = std::str::from_utf8(trimmed) else { return Meaning::Malformed };
+    let Ok(raw) = serde_json::from_str::<RawChunk>(text) else {
         // A well-formed error may sit in an object whose other members are of no known shape.
         return match ProviderError::find(trimmed) {
             Some(error) => Meaning::Error(Box::new(error)),

@@ -306,18 +306,17 @@ impl Keeper {
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
         for file in files {
-            let (Some(entry), Some(found)) = (self.entries.get_mut(&file), self.found.get(&file)) else {
-                continue;
-            };
+            let Some(entry) = self.entries.get_mut(&file) else { continue };
             let Some(plugin) = entry.running.clone() else {
                 // What refused the old targets may take the new ones.
                 entry.refused = None;
                 entry.doubt();
                 continue;
             };
-            let Ok(options) = super::options_of(found, &self.setup.plugins) else {
-                continue;
-            };
+            // One that runs on without its file, or beside a sidecar that is no good, keeps its options; its
+            // targets are the new ones as everybody's.
+            let found = self.found.get(&file).map(|found| super::options_of(found, &self.setup.plugins));
+            let options = found.and_then(Result::ok).unwrap_or_else(|| plugin.options().clone());
             let digest = plugin.digest().clone();
             match Box::pin(try_out(self.shop.host, self.shop.again(&plugin, options))).await {
                 Ok(plugin) => entry.running = Some(Arc::new(plugin)),
@@ -330,7 +329,7 @@ impl Keeper {
     }
 
     async fn move_to_other_folder(&mut self) {
-        self.events = super::Events::new(&self.setup.plugins.dir, self.bell.clone());
+        self.events = super::Events::new(super::FOLDER, &self.setup.plugins.dir, self.bell.clone());
         let before = std::mem::take(&mut self.entries);
         for entry in before.values().filter(|entry| entry.running.is_some()) {
             self.shop.watch.reloaded(&entry.name, Reload::Removed);

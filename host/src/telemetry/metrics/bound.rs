@@ -50,7 +50,7 @@ impl Names {
             routes: config.routes.keys().cloned().collect(),
             targets: config.targets.iter().map(target).collect(),
             upstreams: config.upstreams.keys().cloned().collect(),
-            callers: Vec::new(),
+            callers: config.callers.iter().map(|caller| caller.name.clone()).collect(),
         }
     }
 
