@@ -23,23 +23,39 @@ fn cases(folder: &Path, text: &str) {
 
 #[tokio::test]
 async fn check_says_of_a_file_what_a_gateway_says_of_it() {
-    let bad = ["wrong-world", "wrong-shape", "extra-import", "trap-probe", "trap-configure", "loop-start", "error-configure"];
+    let bad = [
+        "wrong-world",
+        "wrong-shape",
+        "extra-import",
+        "trap-probe",
+        "trap-configure",
+        "loop-start",
+        "error-configure",
+    ];
     let here = folder(&bad);
     fs::write(here.path().join("noise.wasm"), b"not wasm at all").expect("written");
     let x = Setup::new().start().await;
     for name in bad.into_iter().chain(["noise"]) {
         let file = format!("{name}.wasm");
         put(&x, &file, &fs::read(here.path().join(&file)).expect("there"));
-        let rejected = x.poll(harness::PATIENCE, async || !entry(&x, name).await["rejection"].is_null()).await;
+        let rejected =
+            x.poll(harness::PATIENCE, async || !entry(&x, name).await["rejection"].is_null()).await;
         assert!(rejected, "{name}: {}", x.gateway.log());
         let page = &entry(&x, name).await["rejection"];
         let (reason, message) = (page["reason"].as_str().unwrap(), page["message"].as_str().unwrap());
         let said = sluice(here.path(), &["plugin", "check", &file]).await;
         assert_eq!(said.code, 1, "{name}: {}", said.all());
-        assert!(said.out.starts_with(&format!("rejected: {file} ({reason}): {message}\n")), "{page} {}", said.all());
+        assert!(
+            said.out.starts_with(&format!("rejected: {file} ({reason}): {message}\n")),
+            "{page} {}",
+            said.all()
+        );
         let told = sluice(here.path(), &["plugin", "check", "--json", &file]).await;
         let told: Value = serde_json::from_str(&told.out).expect("JSON");
-        assert_eq!((&told["admitted"], &told["reason"], &told["message"]), (&json!(false), &json!(reason), &json!(message)));
+        assert_eq!(
+            (&told["admitted"], &told["reason"], &told["message"]),
+            (&json!(false), &json!(reason), &json!(message))
+        );
     }
     x.end().await;
 }
@@ -98,10 +114,17 @@ async fn test_shows_where_an_answer_differs_and_ends_with_one() {
 #[tokio::test]
 async fn test_points_at_a_mistake_in_a_case_before_it_asks_anything() {
     let here = folder(&["all-kinds"]);
-    cases(here.path(), "{\n  \"cases\": [\n    { \"name\": \"n\", \"candidates\": [{ \"taget\": 0 }], \"expect\": {} }\n  ]\n}");
+    cases(
+        here.path(),
+        "{\n  \"cases\": [\n    { \"name\": \"n\", \"candidates\": [{ \"taget\": 0 }], \"expect\": {} }\n  ]\n}",
+    );
     let said = sluice(here.path(), &["plugin", "test", "all-kinds.wasm"]).await;
     assert_eq!((said.code, &*said.out), (2, ""), "{}", said.all());
-    assert!(said.err.starts_with("sluice: cases/c.json:3:44: unknown field `taget`, expected one of `target`"), "{}", said.all());
+    assert!(
+        said.err.starts_with("sluice: cases/c.json:3:43: unknown field `taget`, expected one of `target`"),
+        "{}",
+        said.all()
+    );
     for empty in ["none", "."] {
         fs::create_dir_all(here.path().join("none")).expect("a folder");
         let said = sluice(here.path(), &["plugin", "test", "all-kinds.wasm", "--cases", empty]).await;
@@ -119,14 +142,19 @@ async fn test_finds_a_plugin_that_keeps_something_between_calls() {
     let said = sluice(here.path(), &["plugin", "test", "counting-router.wasm"]).await;
     assert_eq!(said.code, 1, "{}", said.all());
     assert!(said.out.contains("ok   cases/c.json: first\nFAIL cases/c.json: second\n"), "{}", said.all());
-    assert!(said.out.contains("an instance that had answered other cases said something else"), "{}", said.all());
+    assert!(
+        said.out.contains("an instance that had answered other cases said something else"),
+        "{}",
+        said.all()
+    );
 }
 
 #[tokio::test]
 async fn bench_counts_the_same_every_time_and_more_for_more_candidates() {
     let here = folder(&["all-kinds", "trap-probe"]);
     let run = async || {
-        let said = sluice(here.path(), &["plugin", "bench", "all-kinds.wasm", "--calls", "20", "--json"]).await;
+        let said =
+            sluice(here.path(), &["plugin", "bench", "all-kinds.wasm", "--calls", "20", "--json"]).await;
         assert_eq!(said.code, 0, "{}", said.all());
         let told: Value = serde_json::from_str(&said.out).expect("JSON");
         told["rows"].as_array().expect("rows").clone()
@@ -163,19 +191,30 @@ async fn plugins_shows_what_runs_and_what_was_refused() {
     let here = tempfile::tempdir().expect("a folder");
     let said = sluice(here.path(), &["plugins", "--admin", &admin]).await;
     assert_eq!(said.code, 0, "{}", said.all());
-    let row = |name: &str| said.out.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{name}: {}", said.all()));
+    let row = |name: &str| {
+        said.out
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")))
+            .unwrap_or_else(|| panic!("{name}: {}", said.all()))
+    };
     let digest = entry(&x, "last").await["digest"].as_str().unwrap()[..8].to_owned();
     for word in ["router", "active", &digest, "0.1.0", "last.wasm", " 1 "] {
         assert!(row("last").contains(word), "{word}: {}", said.all());
     }
-    assert!(row("bad").contains("rejected") && row("standard-tagger").contains("(bundled)"), "{}", said.all());
+    assert!(
+        row("bad").contains("rejected") && row("standard-tagger").contains("(bundled)"),
+        "{}",
+        said.all()
+    );
     assert!(said.out.contains("\nbad: rejected at ") && said.out.contains("(magic, "), "{}", said.all());
     let page = sluice(here.path(), &["plugins", "--admin", &admin, "--json"]).await;
     let page: Value = serde_json::from_str(&page.out).expect("the page");
     assert_eq!(page["plugins"].as_array().expect("a list").len(), 5, "{page}");
     // The main listener has no such page; nobody listens on port 1.
     let main = x.gateway.addr().to_string();
-    for (address, words) in [(main.as_str(), "is this the admin listener"), ("127.0.0.1:1", "no gateway answers at")] {
+    for (address, words) in
+        [(main.as_str(), "is this the admin listener"), ("127.0.0.1:1", "no gateway answers at")]
+    {
         let said = sluice(here.path(), &["plugins", "--admin", address]).await;
         assert_eq!(said.code, 1, "{}", said.all());
         assert!(said.err.contains(words), "{}", said.all());

@@ -28,14 +28,18 @@ async fn every_example_answers_its_cases() {
     for name in names {
         let (file, cases) = (format!("{name}.wasm"), root().join(format!("examples/plugins/{name}/cases")));
         fs::write(here.path().join(&file), component(&name)).expect("written");
-        let said = sluice(here.path(), &["plugin", "test", &file, "--cases", cases.to_str().expect("text")]).await;
+        let said =
+            sluice(here.path(), &["plugin", "test", &file, "--cases", cases.to_str().expect("text")]).await;
         assert_eq!(said.code, 0, "{name}: {}", said.all());
         assert!(!said.out.contains("\n0 cases"), "{name}: {}", said.all());
-        let bench = sluice(here.path(), &["plugin", "bench", &file, "--calls", "10", "--json", "--case"]
-            .into_iter()
-            .chain([first_case(&cases).to_str().expect("text")])
-            .collect::<Vec<_>>()
-            .as_slice())
+        let bench = sluice(
+            here.path(),
+            ["plugin", "bench", &file, "--calls", "10", "--json", "--case"]
+                .into_iter()
+                .chain([first_case(&cases).to_str().expect("text")])
+                .collect::<Vec<_>>()
+                .as_slice(),
+        )
         .await;
         assert_eq!(bench.code, 0, "{name}: {}", bench.all());
     }
@@ -64,7 +68,8 @@ async fn a_gateway_runs_them_together() {
     let cost = r.header("x-estimated-cost").unwrap_or_else(|| panic!("no cost: {r:?}"));
     assert!(cost.ends_with(" USD"), "{cost}");
     let record = x.record(&r).await;
-    let names: Vec<_> = record["plugins"].as_array().expect("plugins").iter().map(|p| p["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        record["plugins"].as_array().expect("plugins").iter().map(|p| p["name"].as_str().unwrap()).collect();
     for name in ["cheapest-within-latency", "sticky-session", "cost-tagger"] {
         assert!(names.contains(&name), "{name} was not asked: {record}");
     }

@@ -24,7 +24,11 @@ fn no_file_of_a_released_contract_changes() {
     for line in recorded.lines() {
         let (expected, file) = line.split_once("  ").expect("a digest and a file");
         let bytes = fs::read(wit.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert_eq!(digest(&bytes), expected, "{file} is released: a change is a new version, see wit/README.md");
+        assert_eq!(
+            digest(&bytes),
+            expected,
+            "{file} is released: a change is a new version, see wit/README.md"
+        );
         named.insert(file.to_owned());
     }
     let there: BTreeSet<String> = fs::read_dir(wit.join("0.1.0"))
@@ -50,9 +54,16 @@ async fn a_component_that_was_built_for_it_long_ago_still_answers_all_three_ques
     let policy = policy(&registry);
     let ranked = policy.rank(&request(&[]), moment(), &candidates()).await.advice;
     assert_eq!(&*ranked.votes[0].0, "old");
-    assert!(ranked.scores[2] > ranked.scores[1] && ranked.scores[1] > ranked.scores[0], "{:?}", ranked.scores);
+    assert!(
+        ranked.scores[2] > ranked.scores[1] && ranked.scores[1] > ranked.scores[0],
+        "{:?}",
+        ranked.scores
+    );
     let judged = policy.judge(&request(&[]), moment(), &failure(409)).await.advice;
     assert_eq!((judged.by.as_deref(), judged.verdict.kind), (Some("old"), FailureKind::InvalidRequest));
     let tags = policy.tag(&request(&[]), moment(), &answer(TagPhase::Head)).await.advice;
-    assert_eq!(tags.iter().map(|tag| (&*tag.name, &*tag.value)).collect::<Vec<_>>(), [("x-all-kinds", "yes")]);
+    assert_eq!(
+        tags.iter().map(|tag| (&*tag.name, &*tag.value)).collect::<Vec<_>>(),
+        [("x-all-kinds", "yes")]
+    );
 }
