@@ -125,7 +125,7 @@ impl Plugin {
             Admit::Trial => Admission { plugin: self, trial: true, settled: false },
             Admit::Run => Admission { plugin: self, trial: false, settled: false },
         };
-        let outcome = self.pool.ask(ask).await;
+        let outcome = self.pool.ask(ask, began).await;
         let now = clock::now();
         let result = match &outcome {
             Ok(Said::Verdict(None)) => CallResult::None,

@@ -48,10 +48,12 @@ impl Pool {
     }
 
     /// Asks one instance, at most `concurrency` at a time; a further call waits at most its deadline.
-    pub async fn ask(&self, ask: Ask<'_>) -> Result<Said, CallError> {
+    pub async fn ask(&self, ask: Ask<'_>, began: Instant) -> Result<Said, CallError> {
         let deadline = self.options().deadline;
-        let _place = self.place().await?;
-        let now = clock::now();
+        let (_place, now) = match self.places.try_acquire() {
+            Ok(place) => (place, began),
+            Err(_) => (self.place().await?, clock::now()),
+        };
         let mut instance = match self.take() {
             Some(instance) if !instance.is_spent(self.options(), now) => instance,
             // Dropped here, in the place of the one that takes over.

@@ -9,6 +9,8 @@ use super::error::ProviderError;
 use super::presence::Presence;
 use crate::facts::Usage;
 
+mod usual;
+
 /// What one event of a stream is.
 #[derive(Debug, PartialEq)]
 pub enum Meaning {
@@ -89,7 +91,7 @@ impl<'de> Deserialize<'de> for Choices {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct RawChoice {
     #[serde(default)]
     index: Option<u64>,
@@ -133,7 +135,7 @@ impl RawDelta {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct RawUsage {
     #[serde(default)]
     prompt_tokens: Option<u64>,
@@ -233,15 +235,20 @@ pub fn read_event(data: &[u8]) -> Meaning {
     // Values that nobody looks at are skipped unread: bytes that are no text would pass in them, and break the
     // decoders of clients. So would white space around the whole that JSON does not know.
     let Ok(text) = std::str::from_utf8(data) else { return Meaning::Malformed };
+    usual::read(text).unwrap_or_else(|| read_any(text))
+}
+
+/// Reads an event of whatever shape.
+fn read_any(text: &str) -> Meaning {
     let Ok(raw) = serde_json::from_str::<RawChunk>(text) else {
         // A well-formed error may sit in an object whose other members are of no known shape.
-        return match ProviderError::find(data) {
+        return match ProviderError::find(text.as_bytes()) {
             Some(error) => Meaning::Error(Box::new(error)),
             None => Meaning::Malformed,
         };
     };
     if raw.error.says || raw.object == Marker::Error {
-        let error = ProviderError::find(data).unwrap_or_default();
+        let error = ProviderError::find(text.as_bytes()).unwrap_or_default();
         return Meaning::Error(Box::new(error));
     }
     match raw.choices {

@@ -11,6 +11,7 @@ pub mod fold;
 pub mod form;
 pub mod output_limit;
 pub mod presence;
+mod quick;
 pub mod request;
 pub mod splice;
 pub mod unfold;

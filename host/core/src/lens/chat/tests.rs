@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn event(data: &str) -> String {
@@ -105,5 +107,48 @@ fn bytes_that_no_client_can_read_are_malformed_wherever_they_stand() {
     ] {
         assert_eq!(read_event(event), Meaning::Malformed, "{}", event.escape_ascii());
         assert_eq!(read_answer(event), Answer::NotACompletion);
+    }
+}
+
+/// Events as providers send them.
+const EVENTS: [&str; 8] = [
+    r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"t=\n\u00e9 x"},"logprobs":null,"finish_reason":null}]}"#,
+    r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"finish_reason":"stop"}],"usage":null}"#,
+    r#"{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":180,"total_tokens":192,"details":{"cached_tokens":0}}}"#,
+    r#"{"object":"chat.completion","choices":[{"index":1,"message":{"role":"assistant","content":"x","tool_calls":[{"id":"1"}]},"finish_reason":"error"}],"usage":{"input_tokens":1,"output_tokens":2}}"#,
+    r#"{"object":"error","message":"m"}"#,
+    r#"{"error":{"message":"m"},"choices":[{"text":"x","delta":null}]}"#,
+    r#"{"error":null,"choices":[{"text":"x","finish_reason":true},{"index":3,"delta":{"audio":{"a":[1.5e3]},"reasoning":[]}}]}"#,
+    r#"{"type":"ping"}"#,
+];
+
+#[test]
+fn usual_events_need_no_general_reader() {
+    for event in EVENTS.into_iter().filter(|event| !matches!(read_any(event), Meaning::Error(_))) {
+        assert_eq!(usual::read(event), Some(read_any(event)), "{event}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn both_readers_say_the_same_whatever_stands_there(
+        which in 0..EVENTS.len(),
+        edits in proptest::collection::vec((0usize..400, 0usize..3, "[\\[\\]{}:,\"\\\\ 0-9eE.\\-a-z\u{1}é]{0,3}"), 0..4),
+        double in 0usize..400,
+    ) {
+        let mut text: Vec<char> = EVENTS[which].chars().collect();
+        for (at, gone, new) in edits {
+            let at = at % text.len().max(1);
+            let end = (at + gone).min(text.len());
+            text.splice(at.min(end)..end, new.chars());
+        }
+        let text: String = text.into_iter().collect();
+        let members: Vec<&str> = text.split(',').collect();
+        let twice = [&members[..], &[members[double % members.len()]]].concat().join(",");
+        for text in [text.clone(), twice.clone(), format!("{twice}}}"), format!("{twice}]}}")] {
+            if let Some(read) = usual::read(&text) {
+                prop_assert_eq!(read, read_any(&text), "{}", text);
+            }
+        }
     }
 }
