@@ -19,7 +19,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("store", &["clock", "config", "telemetry"]),
     ("generation", &["config", "policy", "state", "upstream"]),
     ("proxy", &["clock", "config", "generation", "policy", "state", "telemetry", "upstream"]),
-    ("server", &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked", "turn"]),
+    (
+        "server",
+        &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked", "turn"],
+    ),
     (
         "gateway",
         &[
