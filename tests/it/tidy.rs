@@ -13,12 +13,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("plugin", &["clock", "config", "files"]),
     ("policy", &["clock", "plugin"]),
     ("tracked", &[]),
-    ("upstream", &["clock", "config", "tracked"]),
+    ("turn", &[]),
+    ("upstream", &["clock", "config", "tracked", "turn"]),
     ("telemetry", &["clock", "config"]),
     ("store", &["clock", "config", "telemetry"]),
     ("generation", &["config", "policy", "state", "upstream"]),
     ("proxy", &["clock", "config", "generation", "policy", "state", "telemetry", "upstream"]),
-    ("server", &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked"]),
+    (
+        "server",
+        &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked", "turn"],
+    ),
     (
         "gateway",
         &[
@@ -46,7 +50,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("notify", &["files"]),
-    ("hyper", &["cli", "demo", "mock", "proxy", "server", "tracked", "upstream"]),
+    ("hyper", &["cli", "demo", "mock", "proxy", "server", "tracked", "turn", "upstream"]),
     ("h2", &["upstream"]),
     ("hyper_util", &["cli", "demo", "mock", "server", "upstream"]),
     ("hyper_rustls", &["upstream"]),
