@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("mock", &["cli", "clock"]),
     ("demo", &["cli", "clock", "config", "gateway", "mock"]),
-    ("cli", &["config", "demo", "gateway", "mock", "telemetry"]),
+    ("cli", &["config", "demo", "gateway", "mock", "plugin", "telemetry"]),
 ];
 
 /// Crates that only the named modules may name.

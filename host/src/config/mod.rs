@@ -11,8 +11,10 @@ mod field;
 mod finding;
 mod headers;
 mod later;
+mod plugin_names;
 mod reference;
 mod route;
+mod sidecar;
 mod source;
 mod suggest;
 #[cfg(test)]
@@ -26,6 +28,8 @@ use std::path::Path;
 
 pub use checked::*;
 pub use finding::{ConfigErrors, ErrorClass, Finding};
+pub use plugin_names::{BUNDLED_PLUGINS, RoutePlugins};
+pub use sidecar::{BadSidecar, Instances, OnError, SIDECAR_MAX, Sidecar, SidecarLimits, sidecar};
 
 /// What a variable of the environment holds; none when it is not set.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;

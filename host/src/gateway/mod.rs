@@ -3,10 +3,11 @@
 //! Decides what outlives what: state and connections outlive generations, generations outlive the requests
 //! that hold them. How a request lives is the proxy's business.
 
+mod gaps;
 mod probe;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
 use crate::upstream::{Client, Dial, TcpDial, TlsSetupError};
+pub use gaps::Gap;
 use watch::Watch;
 
 /// Lines of log and records that may wait to be written are given this long when the gateway ends.
@@ -120,6 +122,7 @@ impl Gateway {
         )
         .await?;
         name_plugins(&telemetry, &registry);
+        gaps::tell(&BTreeSet::new(), &gaps::gaps_of(&config, &registry.current()));
         let first = Policy::new(registry.current(), 1);
         let generation = Generation::assemble(1, config.clone(), first, cells.clone(), &clients);
         probe::start(&config, &cells, &clients, &telemetry, &tracker, &stop);
@@ -194,16 +197,29 @@ impl Gateway {
     }
 }
 
-/// Does what start-up does with a configuration, but opens no door, and says which files of the plugins
-/// folder would be rejected.
+/// What a gateway would start with.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The files of the plugins folder that would be rejected.
+    pub rejected: Vec<plugin::Rejected>,
+    /// What routes would miss.
+    pub gaps: BTreeSet<Gap>,
+}
+
+/// Does what start-up does with a configuration, but opens no door.
 ///
 /// # Errors
 /// What would keep a gateway from starting.
-pub async fn rehearse(config: &Config) -> Result<Vec<plugin::Rejected>, StartError> {
+pub async fn rehearse(config: &Config) -> Result<Rehearsal, StartError> {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     clients(config, None, &tracker, &stop)?;
     let (targets, builtin) = (target_facts(config), builtin_settings(config));
-    Ok(plugin::rehearse(&config.plugins, targets, &builtin, &tracker).await?)
+    let plugin::Rehearsed { runs, rejected } =
+        plugin::rehearse(&config.plugins, targets, &builtin, &tracker).await?;
+    let gaps = gaps::gaps(config, |kind, name| {
+        runs.iter().any(|(known, kinds)| **known == *name && kinds.contains(&kind))
+    });
+    Ok(Rehearsal { rejected, gaps })
 }
 
 async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &CancellationToken) {
@@ -282,6 +298,7 @@ async fn follow(
     loop {
         let set = sets.borrow_and_update().clone();
         if !Arc::ptr_eq(&set, &known) {
+            gaps::tell(&gaps::gaps_of(&config, &known), &gaps::gaps_of(&config, &set));
             known = set.clone();
             name_plugins(&shared.telemetry, &registry);
             let number = shared.current.load().number + 1;

@@ -57,7 +57,15 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         ),
         ("a name.wasm", router(), Reason::NameConflict, "A-Z a-z"),
         ("twice.wasm", router(), Reason::NameConflict, "twice.WASM"),
-        ("beside.wasm", router(), Reason::Sidecar, "beside.yaml"),
+        (
+            "beside.wasm",
+            router(),
+            Reason::Sidecar,
+            "beside.yaml:2:11: on_error: expected \"bundled\" or \"deny\"",
+        ),
+        ("alone.yaml", b"{}".to_vec(), Reason::Sidecar, "`alone.wasm` beside it"),
+        ("short.yml", b"{}".to_vec(), Reason::Sidecar, "`short.yaml`"),
+        ("pinned.wasm", router(), Reason::Digest, "expected sha256 00000000"),
     ];
     let mut bench = Bench::with_folder();
     bench.settings.max_file = 2 << 20;
@@ -65,7 +73,8 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         bench.put(file, bytes);
     }
     bench.put("twice.WASM", &variant(PluginKind::Tagger, 2));
-    bench.put("beside.yaml", b"weight: 2\n");
+    bench.put("beside.yaml", b"weight: 2\non_error: maybe\n");
+    bench.put("pinned.yaml", format!("sha256: {}\n", "0".repeat(64)).as_bytes());
     std::fs::create_dir(bench.path("folder.wasm")).unwrap();
     bench.put("fine.wasm", &variant(PluginKind::Router, 1));
     bench.put("README.md", b"not a plugin");

@@ -36,7 +36,7 @@ impl Ledger {
     /// Those that decided so far, and those that are about to.
     fn policy_line(&self, phase: TagPhase) -> String {
         let mut asked = self.asked.clone();
-        asked.extend(self.generation.policy.taggers(phase == TagPhase::Head));
+        asked.extend(self.policy.taggers(phase == TagPhase::Head));
         policy::policy_line(self.generation.number, &asked)
     }
 
