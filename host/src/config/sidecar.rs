@@ -110,7 +110,7 @@ impl Default for Sidecar {
 pub struct BadSidecar {
     /// Every mistake.
     pub errors: ConfigErrors,
-    /// `on_error`, or its default.
+    /// `on_error`; where it is there and cannot be understood, the stricter of the two.
     pub on_error: OnError,
 }
 
@@ -154,10 +154,11 @@ pub fn sidecar(bytes: &[u8], file: &Path) -> Result<Sidecar, BadSidecar> {
 }
 
 fn read(m: &Map<'_>) -> Sidecar {
-    let on_error = m
-        .get("on_error")
-        .choice(&[("bundled", OnError::Bundled), ("deny", OnError::Deny)])
-        .unwrap_or_default();
+    let on_error = m.get("on_error");
+    let words = [("bundled", OnError::Bundled), ("deny", OnError::Deny)];
+    // Whoever wrote anything there may have meant the stricter word.
+    let unread = if on_error.is_set() { OnError::Deny } else { OnError::Bundled };
+    let on_error = on_error.choice(&words).unwrap_or(unread);
     let instances = m.get("instances");
     let own = instances.choice(&[("warm", Instances::Warm), ("fresh", Instances::Fresh)]);
     if (on_error, own) == (OnError::Deny, Some(Instances::Warm)) {

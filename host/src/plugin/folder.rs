@@ -58,6 +58,14 @@ fn changed(_: &Metadata) -> (i64, i64) {
     (0, 0)
 }
 
+/// Of a folder. The number of one that was deleted is soon given to another, so its time of birth is mixed in.
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    let (device, inode) = inode(metadata);
+    let born = metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
+    (device, inode ^ born)
+}
+
 /// What is beside each other for one plugin: the file and its sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -87,7 +95,7 @@ pub struct Found {
 /// The folder.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// Device and inode: another one means that the folder was replaced.
+    /// Another one means that the folder was replaced.
     pub identity: (u64, u64),
     /// In name order. A sidecar of nothing is one that is refused.
     pub files: Vec<Found>,
@@ -100,7 +108,7 @@ pub struct Scan {
 /// # Errors
 /// It is not there or cannot be listed.
 pub fn scan(dir: &Path) -> io::Result<Scan> {
-    let identity = inode(&fs::metadata(dir)?);
+    let identity = identity(&fs::metadata(dir)?);
     let (mut names, mut sidecars) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();

@@ -5,4 +5,5 @@ mod folder_changes;
 mod refusals;
 mod running;
 mod seam;
+mod sidecars;
 mod support;

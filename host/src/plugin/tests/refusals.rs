@@ -76,6 +76,7 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
     bench.put("beside.yaml", b"weight: 2\non_error: maybe\n");
     bench.put("pinned.yaml", format!("sha256: {}\n", "0".repeat(64)).as_bytes());
     std::fs::create_dir(bench.path("folder.wasm")).unwrap();
+    std::fs::File::create(bench.path("huge.wasm")).unwrap().set_len(2 << 30).unwrap();
     bench.put("fine.wasm", &variant(PluginKind::Router, 1));
     bench.put("README.md", b"not a plugin");
     bench.put("left.wasm~", b"not one either");
@@ -101,10 +102,15 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         entry(&registry, "folder.wasm").rejection.map(|rejection| rejection.reason),
         Some(Reason::Read)
     );
+    assert_eq!(
+        entry(&registry, "huge.wasm").rejection.map(|rejection| rejection.reason),
+        Some(Reason::Size),
+        "two gigabytes are not read"
+    );
     assert_eq!(entry(&registry, "fine.wasm").state, PluginState::Active);
     assert_eq!(entry(&registry, "twice.WASM").state, PluginState::Active);
     let files = registry.status().iter().filter(|entry| entry.file.is_some()).count();
-    assert_eq!(files, cases.len() + 3, "README and left-overs are no plugins");
+    assert_eq!(files, cases.len() + 4, "README and left-overs are no plugins");
     assert_eq!(registry.current().active().len(), 2);
 }
 
