@@ -18,6 +18,7 @@ pub struct Call {
     fields: Value,
     body: Option<Vec<u8>>,
     headers: Vec<(String, String)>,
+    key: Option<String>,
     chunked: bool,
     receive_buffer: Option<usize>,
 }
@@ -33,6 +34,7 @@ impl Call {
             fields,
             body: None,
             headers: Vec::new(),
+            key: None,
             chunked: false,
             receive_buffer: None,
         }
@@ -65,6 +67,13 @@ impl Call {
         self
     }
 
+    /// With this key, or without one.
+    #[must_use]
+    pub fn key<'a>(mut self, key: impl Into<Option<&'a str>>) -> Self {
+        self.key = key.into().map(str::to_owned);
+        self
+    }
+
     /// Another path.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
@@ -94,6 +103,9 @@ impl Call {
             "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n",
             self.path, self.addr
         );
+        if let Some(key) = &self.key {
+            head.push_str(&format!("authorization: Bearer {key}\r\n"));
+        }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

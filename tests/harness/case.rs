@@ -37,6 +37,7 @@ pub struct Case {
     pub ledger: Ledger,
     pub(crate) secrets: Vec<String>,
     scale: f64,
+    key: Option<String>,
 }
 
 impl Case {
@@ -48,7 +49,11 @@ impl Case {
         secrets: Vec<String>,
     ) -> Self {
         let Peers { a, b, c, sink } = peers;
-        Self { a, b, c, sink, gateway, config, ledger: Ledger::default(), secrets, scale }
+        Self { a, b, c, sink, gateway, config, ledger: Ledger::default(), secrets, scale, key: None }
+    }
+
+    pub(crate) fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
     }
 
     /// A time of the case as it is on this run.
@@ -57,10 +62,23 @@ impl Case {
         time.mul_f64(self.scale)
     }
 
+    /// Changes one value of the configuration of the running gateway, whose file is replaced as a whole.
+    pub fn change(&mut self, pointer: &str, value: impl Into<Value>) {
+        crate::setup::put(&mut self.config, pointer, value.into());
+        self.gateway.rewrite(&self.config);
+    }
+
+    /// Waits until so many configurations came into force after the first.
+    pub async fn reloaded(&self, times: usize) {
+        let applied = [("result", "applied")];
+        let want = f64::from(u32::try_from(times).expect("a small number"));
+        self.metric_becomes("sluice_config_reloads_total", &applied, want).await;
+    }
+
     /// A streaming call to a route.
     #[must_use]
     pub fn call(&self, route: &str) -> Call {
-        Call::new(self.gateway.addr(), self.ledger.clone(), route)
+        Call::new(self.gateway.addr(), self.ledger.clone(), route).key(self.key.as_deref())
     }
 
     /// A call to a route without streaming.
@@ -183,10 +201,12 @@ impl Case {
     pub async fn poll(&self, within: Duration, mut ready: impl AsyncFnMut() -> bool) -> bool {
         let end = now() + within;
         loop {
+            // A look that takes long must not be the last one: what it waits for may need this very thread.
+            let last = now() >= end;
             if ready().await {
                 return true;
             }
-            if now() >= end {
+            if last {
                 return false;
             }
             // A page tells nobody when it changes; it has to be asked.

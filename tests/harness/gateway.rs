@@ -253,7 +253,13 @@ impl Gateway {
     pub fn rewrite(&self, config: &Value) {
         let new = self.dir.path().join("sluice.yaml.new");
         write(&new, config);
-        std::fs::rename(new, self.dir.path().join("sluice.yaml")).expect("a file of our own can be renamed");
+        std::fs::rename(new, self.file()).expect("a file of our own can be renamed");
+    }
+
+    /// Where its configuration is.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.dir.path().join("sluice.yaml")
     }
 
     /// Sends SIGTERM.
@@ -261,9 +267,21 @@ impl Gateway {
     /// # Panics
     /// When the process is gone.
     pub async fn terminate(&self) {
+        self.signal("TERM").await;
+    }
+
+    /// Sends SIGHUP.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub async fn hang_up(&self) {
+        self.signal("HUP").await;
+    }
+
+    async fn signal(&self, name: &str) {
         let pid = self.pid().expect("the gateway runs").to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().await;
-        assert!(sent.is_ok_and(|status| status.success()), "SIGTERM to {pid}");
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().await;
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} to {pid}");
     }
 
     /// Waits for its end.

@@ -34,11 +34,13 @@ pub mod gateway;
 pub mod judge;
 pub mod metrics;
 mod peer;
+pub mod postgres;
 pub mod reading;
 pub mod refuse;
 pub mod response;
 pub mod setup;
 pub mod step;
+pub mod storm;
 #[cfg(test)]
 mod tests;
 pub mod tls;

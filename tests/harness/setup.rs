@@ -1,12 +1,13 @@
 //! The conventions of the worked cases as a configuration: upstreams `A`, `B`, `C` and `SINK`, routes
 //! `chat`, `chat3`, `solo` and `other`, the cases' times, all stretched by one factor.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::gateway::{Gateway, Refused};
+use crate::gateway::{Gateway, Refused, binary};
 use crate::ms;
 use crate::upstream::Upstream;
 
@@ -14,6 +15,12 @@ use crate::upstream::Upstream;
 #[must_use]
 pub fn key_of(upstream: &str) -> String {
     format!("sk-scripted-{upstream}-5f2c9e81d7a64b30")
+}
+
+/// The key of a caller of [`Setup::caller`].
+#[must_use]
+pub fn caller_key(name: &str) -> String {
+    format!("sk-caller-{name}-0b7c44d1e9f25a86")
 }
 
 /// A value of the configuration.
@@ -76,6 +83,8 @@ pub struct Setup {
     env: Vec<(String, String)>,
     files: Vec<(String, Vec<u8>)>,
     tls: Option<String>,
+    key: Option<String>,
+    program: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -88,7 +97,8 @@ impl Setup {
     /// The conventions as they are written, at their own speed.
     #[must_use]
     pub fn new() -> Self {
-        Self { scale: 1.0, edits: Vec::new(), env: Vec::new(), files: Vec::new(), tls: None }
+        let (env, files) = (Vec::new(), Vec::new());
+        Self { scale: 1.0, edits: Vec::new(), env, files, tls: None, key: None, program: None }
     }
 
     /// Stretches every time of the case: configuration, scripts, judgements.
@@ -148,10 +158,40 @@ impl Setup {
         self
     }
 
+    /// One caller with a key of its own and these limits.
+    #[must_use]
+    pub fn caller(self, name: &str, limits: Value) -> Self {
+        let (variable, named) = (format!("CALLER_{name}"), name.to_owned());
+        let reference = format!("env:{variable}");
+        self.env(&variable, &caller_key(name)).edit(move |config, _| {
+            let mut caller = json!({"name": named, "key": reference});
+            let limits = limits.as_object().cloned().unwrap_or_default();
+            caller.as_object_mut().expect("a map").extend(limits);
+            match config["callers"].as_array_mut() {
+                Some(callers) => callers.push(caller),
+                None => config["callers"] = json!([caller]),
+            }
+        })
+    }
+
+    /// Calls of the case that say nothing else are of this caller.
+    #[must_use]
+    pub fn calls_as(mut self, name: &str) -> Self {
+        self.key = Some(caller_key(name));
+        self
+    }
+
     /// A file beside the configuration, say `plugins.d/router.wasm`.
     #[must_use]
     pub fn file(mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push((path.to_owned(), bytes.into()));
+        self
+    }
+
+    /// Starts this in the gateway's place, with the gateway's arguments.
+    #[must_use]
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
         self
     }
 
@@ -208,13 +248,15 @@ impl Setup {
         }
         let keys = ["A", "B", "C", "SINK"].map(|name| (format!("KEY_{name}"), key_of(name)));
         let env: Vec<_> = keys.into_iter().chain(self.env).collect();
-        let gateway = Gateway::try_start(&config, dir, &env).await?;
-        Ok(Case::new(peers, gateway, config, self.scale, env.into_iter().map(|(_, value)| value).collect()))
+        let program = self.program.unwrap_or_else(binary);
+        let gateway = Gateway::launch(&program, &config, dir, &env).await?;
+        let secrets = env.into_iter().map(|(_, value)| value).collect();
+        Ok(Case::new(peers, gateway, config, self.scale, secrets).with_key(self.key))
     }
 }
 
 /// A pointer's value, its parents made on the way.
-fn put(config: &mut Value, pointer: &str, value: Value) {
+pub(crate) fn put(config: &mut Value, pointer: &str, value: Value) {
     let mut at = config;
     for name in pointer.split('/').skip(1) {
         if !at.is_object() {

@@ -1,5 +1,10 @@
 //! The files of `examples/` load, say what their comments say, and show every key.
-#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a broken example should stop the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a broken example should stop the test"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +17,8 @@ use sluice::config::{self, Config};
 fn examples() -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("secrets")).expect("a folder");
-    for name in ["cloud-key-2", "openai-second-key"] {
-        fs::write(folder.path().join("secrets").join(name), "key\n").expect("a key");
+    for name in ["cloud-key-2", "openai-second-key", "page-caller-key"] {
+        fs::write(folder.path().join("secrets").join(name), "key-of-an-example\n").expect("a key");
     }
     let mut files = Vec::new();
     for entry in fs::read_dir("../examples").expect("the examples") {
@@ -29,8 +34,11 @@ fn examples() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 fn env(name: &str) -> Option<String> {
-    let known = name.ends_with("_API_KEY") || name == "OPENAI_ORGANIZATION";
-    known.then(|| "key".to_owned())
+    if name == "RECORDS_URL" {
+        return Some("postgres://sluice:key@db.internal/records".to_owned());
+    }
+    let known = ["_API_KEY", "_CALLER_KEY", "_ORGANIZATION"].iter().any(|end| name.ends_with(end));
+    known.then(|| format!("key-of-an-example-{name}"))
 }
 
 fn load(path: &Path) -> Config {
@@ -148,6 +156,26 @@ fn the_primary_of_two_upstreams_leaves_time_for_the_fallback() {
     assert_eq!(chat.targets[1].first_content, Duration::from_secs(30));
 }
 
+#[test]
+fn callers_have_the_routes_and_limits_that_their_comments_say() {
+    let (folder, _) = examples();
+    let config = load(&folder.path().join("callers.yaml"));
+    let [web, batch, page] = &config.callers[..] else { panic!("three callers") };
+    assert!(config.listen.ip().is_unspecified() && config.account_usage);
+    let may = |caller: &config::Caller| ["chat", "quick"].map(|route| caller.may_call(route));
+    assert_eq!([may(web), may(batch), may(page)], [[true, true], [true, true], [false, true]]);
+    assert!(web.key.is(&config::KeyHash::of(b"key-of-an-example-WEB_CALLER_KEY")));
+    assert!(page.key.is(&config::KeyHash::of(b"key-of-an-example")));
+    let gate =
+        |max_in_flight, queue| config::Gate { max_in_flight, queue, queue_wait: Duration::from_secs(5) };
+    assert_eq!([web.gate, batch.gate], [gate(32, 256), gate(4, 0)]);
+    assert_eq!((web.limits.requests, web.limits.tokens, web.limits.day), (Some(600), None, None));
+    assert_eq!((batch.limits.requests, batch.limits.tokens), (None, Some(200_000)));
+    assert_eq!(batch.limits.day, Some(sluice_core::allowance::Money::units(25.0)));
+    let cors = config.cors.as_ref().expect("pages");
+    assert!(cors.origins.allow(b"https://app.example") && !cors.origins.allow(b"https://other.example"));
+}
+
 /// `full.yaml` promises to show defaults; a file that says only what must be said has them.
 #[test]
 fn full_shows_the_defaults_that_are_in_force() {
@@ -187,6 +215,10 @@ fn full_shows_the_defaults_that_are_in_force() {
         format!("{route:#?}\n{whole:#?}\n{more:#?}\n{last:#?}\n{:#?}", upstream.probe)
     };
     assert_eq!(shown(&full), shown(&minimal));
+    let file = folder.path().join("records-by-default.yaml");
+    let text = fs::read_to_string(folder.path().join("minimal.yaml")).expect("the smallest");
+    fs::write(&file, text + "\nrecords: {}\n").expect("written");
+    assert_eq!(format!("{:?}", full.records), format!("{:?}", load(&file).records));
     let plain = &full.routes["chat"].targets[1];
     assert_eq!((plain.attempt, plain.first_content), (Duration::from_secs(60), Duration::from_secs(30)));
 }

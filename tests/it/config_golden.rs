@@ -16,6 +16,7 @@ const MARK: &str = "hush";
 fn env(name: &str) -> Option<String> {
     let value = match name {
         "KEY" => "hush-key",
+        "KEY_LONG" => "hush-0123456789abcdef",
         "KEY_LINE" => "hush-key\n",
         "KEY_TWO_LINES" => "hush-key\n\n",
         "KEY_EMPTY" => "",

@@ -8,36 +8,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sluice::config;
 
+use crate::fuzz_seeds::places;
+
 const FULL: &str = include_str!("../../examples/full.yaml");
 const TWO: &str = include_str!("../../examples/two-upstreams.yaml");
-
-/// Characters of each line, counted apart from the code under test.
-fn widths(text: &str) -> Vec<usize> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    text.split('\n').map(|line| line.chars().count()).collect()
-}
-
-fn places_are_in_the_file(text: &str) -> Result<(), TestCaseError> {
-    let env = |name: &str| name.ends_with("KEY").then(|| "k".to_owned());
-    let widths = widths(text);
-    let findings = match config::parse(text, Path::new("f.yaml"), &env) {
-        Ok(loaded) => loaded.warnings,
-        Err(errors) => {
-            prop_assert!(!errors.findings.is_empty());
-            errors.findings
-        }
-    };
-    for finding in findings {
-        let width = widths.get(finding.line.wrapping_sub(1)).copied();
-        prop_assert!(
-            width.is_some_and(|width| (1..=width + 1).contains(&finding.column)),
-            "{finding:?} is not in\n{text}"
-        );
-        prop_assert!(!finding.text.contains(['\n', '\r']) && !finding.path.contains(['\n', '\r']));
-    }
-    Ok(())
-}
 
 /// An edit of a good file: cut `length` characters at a share of the text and put `new` there.
 fn edited(text: &str, edits: &[(f64, usize, String)]) -> String {
@@ -55,7 +29,7 @@ proptest! {
 
     #[test]
     fn any_bytes_as_text(bytes in vec(any::<u8>(), 0..400)) {
-        places_are_in_the_file(&String::from_utf8_lossy(&bytes))?;
+        places(&String::from_utf8_lossy(&bytes));
     }
 
     #[test]
@@ -65,7 +39,7 @@ proptest! {
             "&a ", "*a", "<<: ", "? ", "| ", "|\n", ">-\n", "'", "\"", "\\", "#", " #", "!x ", "!!str ", "%", "---\n", "...\n", "~",
             "\u{feff}", "é", "\u{1F980}", "\u{85}", "\u{2028}", "\0", "1", "30s", "@", "`", "null",
         ]), 0..60)) {
-        places_are_in_the_file(&tokens.concat())?;
+        places(&tokens.concat());
     }
 
     #[test]
@@ -73,7 +47,7 @@ proptest! {
         file in prop::sample::select(vec![FULL, TWO]),
         edits in vec((0.0..1.0f64, 0usize..40, "[ -~\\n\\t\u{e9}\u{1F980}]{0,6}"), 1..4),
     ) {
-        places_are_in_the_file(&edited(file, &edits))?;
+        places(&edited(file, &edits));
     }
 }
 

@@ -10,12 +10,12 @@ const SETUP_NODE: &str = "cp tests/sdk/package.json tests/sdk/package-lock.json 
 
 /// The two SDKs.
 #[derive(Debug, Clone, Copy)]
-enum Sdk {
+pub(crate) enum Sdk {
     Python,
     Node,
 }
 
-const BOTH: [Sdk; 2] = [Sdk::Python, Sdk::Node];
+pub(crate) const BOTH: [Sdk; 2] = [Sdk::Python, Sdk::Node];
 const MODES: [&str; 2] = ["plain", "stream"];
 
 impl Sdk {
@@ -62,7 +62,7 @@ impl Sdk {
     }
 
     /// One call to the gateway; what the SDK did not see as expected fails the test.
-    async fn sees(self, case: &Case, route: &str, mode: &str, expected: &[&str]) {
+    pub(crate) async fn sees(self, case: &Case, route: &str, mode: &str, expected: &[&str]) {
         let (ok, said) = self.run(&case.gateway.base_url(), route, mode, expected).await;
         assert!(ok, "{self:?} {route} {mode} {expected:?}: {said}\n{}", case.gateway.log());
     }

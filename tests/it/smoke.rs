@@ -27,7 +27,7 @@ async fn commands_say_with_their_exit_code_how_it_went() {
     std::fs::write(dir.path().join("good.yaml"), good).unwrap();
     std::fs::write(dir.path().join("bad.yaml"), good.replace("targets: [a/m]", "targets: [a/n], budgit: 3s"))
         .unwrap();
-    let table: [(&[&str], i32, &[&str]); 9] = [
+    let table: [(&[&str], i32, &[&str]); 12] = [
         (&["check", "-c", "good.yaml"], 0, &[]),
         (
             &["check", "-c", "bad.yaml"],
@@ -39,7 +39,10 @@ async fn commands_say_with_their_exit_code_how_it_went() {
         (&["check"], 2, &[]),
         (&["no-such-command"], 2, &["no-such-command"]),
         (&[], 2, &[]),
-        (&["--version"], 0, &["sluice ", env!("CARGO_PKG_VERSION")]),
+        (&["--version"], 0, &["sluice ", env!("CARGO_PKG_VERSION"), "commit ", "sluice:policy@0.1.0"]),
+        (&["completions", "bash"], 0, &["complete -F _sluice", "--config"]),
+        (&["completions", "zsh"], 0, &["#compdef sluice"]),
+        (&["completions", "tcsh"], 2, &["tcsh", "bash"]),
         (&["--help"], 0, &["run", "check"]),
     ];
     for (args, code, words) in table {

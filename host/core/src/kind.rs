@@ -2,6 +2,7 @@
 //! headers and records. Nothing here depends on a provider's wording.
 
 /// Declares a fieldless enum together with the one spelling of each of its values.
+#[macro_export]
 macro_rules! spelled {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*

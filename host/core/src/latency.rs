@@ -14,11 +14,14 @@ mod tests;
 /// Time between two rotations.
 pub const PERIOD: Duration = Duration::from_secs(150);
 
+/// Percentiles are found anew once there is one sample more for each so many.
+const STALE: u64 = 32;
+
 const LOWEST_MS: u64 = 1;
 const HIGHEST_MS: u64 = 3_600_000;
 const DIGITS: u8 = 2;
 
-/// Percentiles of the recent samples, exact to two digits, 1 ms to 1 h.
+/// Percentiles of the recent samples, exact to two digits, 1 ms to 1 h. Of many samples the last few may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentiles {
     /// Median.
@@ -42,6 +45,8 @@ struct Pair {
     older: Histogram<u32>,
     newer: Histogram<u32>,
     rotated: Instant,
+    /// What was read last: finding a percentile walks over thousands of counters.
+    read: Option<Percentiles>,
 }
 
 impl Latency {
@@ -60,20 +65,29 @@ impl Latency {
             let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).clamp(LOWEST_MS, HIGHEST_MS);
             pair.older.saturating_record(ms);
             pair.newer.saturating_record(ms);
+            let grown = |read: &Percentiles| pair.older.len() > read.samples + read.samples / STALE;
+            if pair.read.as_ref().is_some_and(grown) {
+                pair.read = None;
+            }
         }
     }
 
     /// Percentiles of the last one to two periods; none without samples in them.
     pub fn percentiles(&mut self, now: Instant) -> Option<Percentiles> {
         self.rotate(now);
-        let read = &self.pair.as_ref()?.older;
-        let at = |quantile| Duration::from_millis(read.value_at_quantile(quantile));
-        (!read.is_empty()).then(|| Percentiles {
-            p50: at(0.5),
-            p95: at(0.95),
-            p99: at(0.99),
-            samples: read.len(),
-        })
+        let pair = self.pair.as_mut()?;
+        let Pair { older, read, .. } = &mut **pair;
+        let at = |quantile| Duration::from_millis(older.value_at_quantile(quantile));
+        let known = read.take().filter(|_| !older.is_empty());
+        *read = known.or_else(|| {
+            (!older.is_empty()).then(|| Percentiles {
+                p50: at(0.5),
+                p95: at(0.95),
+                p99: at(0.99),
+                samples: older.len(),
+            })
+        });
+        *read
     }
 
     fn rotate(&mut self, now: Instant) {
@@ -85,6 +99,7 @@ impl Latency {
             std::mem::swap(&mut pair.older, &mut pair.newer);
             pair.newer.reset();
             pair.rotated += PERIOD;
+            pair.read = None;
         }
     }
 }
@@ -93,6 +108,6 @@ impl Pair {
     /// None only if the library refused the constant bounds, which a test would show.
     fn new(now: Instant) -> Option<Self> {
         let empty = || Histogram::new_with_bounds(LOWEST_MS, HIGHEST_MS, DIGITS).ok();
-        Some(Self { older: empty()?, newer: empty()?, rotated: now })
+        Some(Self { older: empty()?, newer: empty()?, rotated: now, read: None })
     }
 }

@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test needs some moment to start from"))]
 
+pub mod allowance;
 pub mod aside;
 pub mod breaker;
 pub mod budget;
@@ -16,9 +17,12 @@ pub mod gate;
 pub mod kind;
 pub mod latency;
 pub mod lens;
+pub mod machine;
 pub mod plan;
+pub mod retention;
 pub mod retry_after;
 pub mod retry_budget;
+pub mod settle;
 pub mod sse;
 pub mod stream;
 pub mod tag_name;

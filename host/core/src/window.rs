@@ -23,6 +23,18 @@ impl Tally {
     }
 }
 
+impl Tally {
+    const fn add(&mut self, other: Self) {
+        self.all = self.all.saturating_add(other.all);
+        self.marked = self.marked.saturating_add(other.marked);
+    }
+
+    const fn take(&mut self, other: Self) {
+        self.all = self.all.saturating_sub(other.all);
+        self.marked = self.marked.saturating_sub(other.marked);
+    }
+}
+
 /// A window of `N` slots.
 #[derive(Debug)]
 pub struct Window<const N: usize> {
@@ -31,30 +43,28 @@ pub struct Window<const N: usize> {
     /// Number, since `origin`, of the newest slot.
     newest: u64,
     slots: [Tally; N],
+    /// Of all slots: it is read for every request.
+    sum: Tally,
 }
 
 impl<const N: usize> Window<N> {
     /// An empty window of about `span`.
     pub fn new(span: Duration, now: Instant) -> Self {
         let slot = (span / u32::try_from(N).unwrap_or(u32::MAX)).max(Duration::from_millis(1));
-        Self { origin: now, slot, newest: 0, slots: [Tally::default(); N] }
+        Self { origin: now, slot, newest: 0, slots: [Tally::default(); N], sum: Tally::default() }
     }
 
     /// Adds to the current slot.
     pub fn add(&mut self, now: Instant, tally: Tally) {
         self.advance(now);
-        let slot = &mut self.slots[index::<N>(self.newest)];
-        slot.all = slot.all.saturating_add(tally.all);
-        slot.marked = slot.marked.saturating_add(tally.marked);
+        self.slots[index::<N>(self.newest)].add(tally);
+        self.sum.add(tally);
     }
 
     /// Everything within the window.
     pub fn sum(&mut self, now: Instant) -> Tally {
         self.advance(now);
-        self.slots.iter().fold(Tally::default(), |sum, slot| Tally {
-            all: sum.all.saturating_add(slot.all),
-            marked: sum.marked.saturating_add(slot.marked),
-        })
+        self.sum
     }
 
     /// Empties the slots that time has passed over. A moment before the newest slot (two threads that read
@@ -67,7 +77,8 @@ impl<const N: usize> Window<N> {
         }
         let passed = (target - self.newest).min(N as u64);
         for back in 0..passed {
-            self.slots[index::<N>(target - back)] = Tally::default();
+            let left = std::mem::take(&mut self.slots[index::<N>(target - back)]);
+            self.sum.take(left);
         }
         self.newest = target;
     }

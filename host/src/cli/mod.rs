@@ -1,6 +1,10 @@
 //! The commands, each as a function that writes to what it is given and says how the process ends.
 
+mod admin;
 pub mod check;
+pub mod plugin;
+pub mod plugins;
+pub mod records;
 pub mod run;
 
 /// How a command ends.
@@ -30,12 +34,20 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::mock::MockArgs;
 
+/// What `--version` says: the release, the commit it was built from, the contracts it takes plugins of.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("SLUICE_COMMIT"),
+    ", contracts sluice:policy@0.1.0)"
+);
+
 #[derive(Parser)]
-#[command(name = "sluice", version, about = "An LLM gateway that its operators program in WebAssembly")]
+#[command(name = "sluice", version = VERSION, about = "An LLM gateway that its operators program in WebAssembly")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -61,8 +73,27 @@ enum Command {
         #[arg(long)]
         once: bool,
     },
+    /// Look up what happened to which request, in the store of records
+    Records(records::RecordsArgs),
     /// Run a scripted OpenAI-compatible upstream
     Mock(MockArgs),
+    /// Write, build and try out a plugin
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
+    /// Show the plugins of a running gateway
+    Plugins {
+        /// Its admin listener
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9090")]
+        admin: String,
+        /// Show the page /debug/plugins itself
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the completions of a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
 }
 
 /// The whole program.
@@ -81,9 +112,20 @@ pub fn main() -> ExitCode {
     let done = match args.command {
         Command::Run { config } => runtime.block_on(run::run(&config, &mut err)),
         Command::Check { config } => runtime.block_on(check::check(&config, &mut out)),
+        Command::Records(args) => runtime.block_on(records::records(args, &mut out, &mut err)),
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);
             runtime.block_on(crate::demo::run(once, live, &mut out))
+        }
+        Command::Plugin(command) => runtime.block_on(plugin::run(command, &mut out, &mut err)),
+        Command::Plugins { admin, json } => {
+            runtime.block_on(plugins::plugins(&admin, json, &mut out, &mut err))
+        }
+        Command::Completions { shell } => {
+            // By way of a buffer: the generator panics where a reader has gone.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "sluice", &mut script);
+            out.write_all(&script).map(|()| Exit::Done)
         }
         Command::Mock(args) => return runtime.block_on(crate::mock::run(args, &mut out)),
     };
@@ -92,6 +134,19 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(err, "sluice: {error}");
             ExitCode::from(Exit::No.code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VERSION;
+    use crate::plugin::ACCEPTED;
+
+    #[test]
+    fn the_version_names_every_contract_that_is_taken() {
+        for contract in ACCEPTED {
+            assert!(VERSION.contains(&format!("sluice:policy@{contract}")), "{VERSION}");
         }
     }
 }

@@ -10,13 +10,15 @@ use super::Exit;
 use crate::config;
 use crate::gateway::{Gateway, Outside};
 
-/// Runs until SIGTERM or SIGINT, then goes down in order; a second signal ends it at once. Mistakes of the
+/// Runs until SIGTERM or SIGINT, then goes down in order; a second signal ends it at once. The file is watched,
+/// and read again at once on SIGHUP. Mistakes of the
 /// configuration go to `err`; a start that fails is [`Exit::No`].
 ///
 /// # Errors
 /// Only what writing to `err`, or asking for signals, gives.
 pub async fn run(path: &Path, err: &mut dyn Write) -> io::Result<Exit> {
-    let loaded = match config::load(path) {
+    let config::Reading { outcome, sources } = config::read(path, &|name| std::env::var(name).ok());
+    let loaded = match outcome {
         Ok(loaded) => loaded,
         Err(errors) => {
             writeln!(err, "{errors}")?;
@@ -25,7 +27,9 @@ pub async fn run(path: &Path, err: &mut dyn Write) -> io::Result<Exit> {
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let outside = Outside { out: Box::new(io::stdout()), process_log: true, dial: None };
+    let mut hangup = signal(SignalKind::hangup())?;
+    let out = Box::new(io::stdout());
+    let outside = Outside { out, process_log: true, dial: None, sources: Some(sources) };
     let gateway = match Gateway::start(loaded.config, outside).await {
         Ok(gateway) => gateway,
         Err(error) => {
@@ -37,9 +41,12 @@ pub async fn run(path: &Path, err: &mut dyn Write) -> io::Result<Exit> {
         tracing::warn!("{}", warning.line_for_warning(path));
     }
     tracing::info!(event = "listening", listen = %gateway.listen(), admin = %gateway.admin());
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            Some(()) = hangup.recv() => gateway.reload(),
+        }
     }
     tracing::info!(event = "draining");
     let hurry = CancellationToken::new();

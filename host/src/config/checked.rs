@@ -9,13 +9,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::caller::Caller;
+use super::cors::Cors;
+use super::shown::Shown;
 
 /// One whole configuration. Immutable; a reload makes a new one.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file it came from, as given; none for one built in memory (`sluice demo`).
     pub file: Option<PathBuf>,
+    /// What the file says, for people, without any secret.
+    pub shown: Shown,
     /// Main listener.
     pub listen: SocketAddr,
     /// Admin listener.
@@ -36,6 +42,10 @@ pub struct Config {
     pub gates: Gate,
     /// Retries and switches against calls.
     pub retry_budget: RetryBudget,
+    /// Who may call, in configured order; none: whoever reaches the listener.
+    pub callers: Vec<Arc<Caller>>,
+    /// Who may call from a browser; none: nobody.
+    pub cors: Option<Arc<Cors>>,
     /// Bounds in bytes and events.
     pub limits: Limits,
     /// `drain`.
@@ -52,8 +62,39 @@ pub struct Config {
     pub tags: Tags,
     /// `log`.
     pub log: Log,
+    /// Where records are kept; none: nowhere.
+    pub records: Option<Records>,
     /// Kept for `/debug/decisions`.
     pub decisions: usize,
+}
+
+/// `records`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Records {
+    /// The store.
+    pub place: RecordPlace,
+    /// Older ones are deleted; none: never.
+    pub retention: Option<Duration>,
+    /// Where they wait while the store is away.
+    pub spool: Spool,
+}
+
+/// A store of records.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RecordPlace {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server, by URL.
+    Postgres(Credential),
+}
+
+/// `records.spool`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spool {
+    /// Folder of its files.
+    pub dir: PathBuf,
+    /// Bytes of all of them.
+    pub max: u64,
 }
 
 /// The most linear memory that the engine has for one instance of a plugin, bytes.
@@ -418,6 +459,12 @@ pub struct Credential {
     pub key: SecretString,
     /// `env:NAME` or `file:PATH`, as written.
     pub reference: String,
+}
+
+impl PartialEq for Credential {
+    fn eq(&self, other: &Self) -> bool {
+        self.reference == other.reference && self.key.expose_secret() == other.key.expose_secret()
+    }
 }
 
 /// `probe` of an upstream.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use super::Environment;
 use super::finding::{Finding, Pos, WHOLE_FILE};
 use super::plugin_names::PluginNames;
+use super::source::Sources;
 use super::suggest;
 use super::tree::{Entry, Node, Value};
 
@@ -29,6 +30,7 @@ pub(super) struct Cx<'a> {
     pub(super) env: &'a Environment<'a>,
     findings: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
+    sources: RefCell<Sources>,
 }
 
 impl<'a> Cx<'a> {
@@ -39,7 +41,19 @@ impl<'a> Cx<'a> {
             env,
             findings: RefCell::new(findings),
             warnings: RefCell::default(),
+            sources: RefCell::default(),
         }
+    }
+
+    /// The bytes of a file that the text refers to, or why not, in words without the path. Every such file is
+    /// read here: a change of it is a change of the configuration.
+    pub(super) fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+        self.sources.borrow_mut().read(path, limit)
+    }
+
+    /// What was read so far.
+    pub(super) fn sources(&self) -> Sources {
+        self.sources.borrow().clone()
     }
 
     /// Mistakes and warnings, each sorted by place, each once (an alias is read once for each use).
@@ -237,6 +251,13 @@ impl<'a> Map<'a> {
             self.field.error(format!("missing key {key:?}"));
         }
         field
+    }
+
+    /// Says what the section lacks, unless it is none.
+    pub(super) fn needs(&self, text: &str) {
+        if !self.broken {
+            self.field.error(text);
+        }
     }
 
     /// The section as a field, for what concerns it as a whole.

@@ -56,6 +56,9 @@ pub(super) fn refused(name: &HeaderName, purpose: Use) -> Option<&'static str> {
             Some("is the gateway's to send: it asks for plain answers")
         }
         Use::Return if UPSTREAMS_OWN.contains(&name) => Some("is between the upstream and the gateway"),
+        Use::Return if name.starts_with("access-control-") => {
+            Some("is between a browser and the gateway: \"cors\" says what it is")
+        }
         Use::Return if name.starts_with("x-sluice-") => Some("is the gateway's own"),
         Use::Fixed if matches!(name, "accept-encoding" | "content-type" | "x-request-id") => {
             Some("is the gateway's to send")

@@ -11,16 +11,12 @@ pub(super) struct Later(&'static str, Nothing);
 enum Nothing {
     /// This word: `off`, `false`, or the default that means none.
     Word(&'static str),
-    EmptyList,
     EmptyMap,
 }
 
 pub(super) const TOP: &[Later] = &[
-    Later("callers", Nothing::EmptyList),
-    Later("cors", Nothing::EmptyMap),
     Later("tls", Nothing::EmptyMap),
     Later("admin_tls", Nothing::EmptyMap),
-    Later("records", Nothing::EmptyMap),
     Later("traces", Nothing::EmptyMap),
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
@@ -34,7 +30,6 @@ impl Map<'_> {
             if field.node().is_some_and(|node| !nothing.is(node)) {
                 let but = match nothing {
                     Nothing::Word(word) => format!("leave it out or write {word}"),
-                    Nothing::EmptyList => "leave it out or write []".to_owned(),
                     Nothing::EmptyMap => "leave it out or write {}".to_owned(),
                 };
                 field.error(format!("this version does not have it yet; {but}"));
@@ -50,7 +45,6 @@ impl Nothing {
                 (Self::Word(word), Value::Plain(text)) => text == word,
                 // `false` in quotes is no false, but JSON has quotes around every other word.
                 (Self::Word(word), Value::Quoted(text)) => text == word && *word != "false",
-                (Self::EmptyList, Value::List(items)) => items.is_empty(),
                 (Self::EmptyMap, Value::Map(entries)) => entries.is_empty(),
                 _ => false,
             }

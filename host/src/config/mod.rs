@@ -6,14 +6,18 @@
 //! unknown keys become findings. Nothing here stops at the first mistake but a syntax error, behind
 //! which no value has a certain place. No message ever holds a value of the file: it may be a secret.
 
+mod caller;
 mod checked;
+mod cors;
 mod field;
 mod finding;
 mod headers;
 mod later;
 mod plugin_names;
+mod records;
 mod reference;
 mod route;
+mod shown;
 mod sidecar;
 mod source;
 mod suggest;
@@ -26,10 +30,14 @@ mod upstream;
 
 use std::path::Path;
 
+pub use caller::{Caller, KeyHash};
 pub use checked::*;
+pub use cors::{Cors, Origins};
 pub use finding::{ConfigErrors, ErrorClass, Finding};
 pub use plugin_names::{BUNDLED_PLUGINS, RoutePlugins};
+pub use shown::Shown;
 pub use sidecar::{BadSidecar, Instances, OnError, SIDECAR_MAX, Sidecar, SidecarLimits, sidecar};
+pub use source::Sources;
 
 /// What a variable of the environment holds; none when it is not set.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -56,8 +64,23 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigErrors> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(path: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErrors> {
-    let text = source::read(path)?;
-    parse(&text, path, env)
+    read(path, env).outcome
+}
+
+/// One reading of a file: what came of it, and what was read.
+#[derive(Debug)]
+pub struct Reading {
+    /// The configuration, or every mistake.
+    pub outcome: Result<Loaded, ConfigErrors>,
+    /// The file and those it refers to, as they were.
+    pub sources: Sources,
+}
+
+/// [`load_with`], for who wants to know later whether anything has changed.
+pub fn read(path: &Path, env: &Environment<'_>) -> Reading {
+    let mut sources = Sources::default();
+    let outcome = source::read(path, &mut sources).and_then(|text| check(&text, path, env, &mut sources));
+    Reading { outcome, sources }
 }
 
 /// Checks `text` as the content of `file`, which names it in messages and whose folder relative paths
@@ -66,6 +89,15 @@ pub fn load_with(path: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErr
 /// # Errors
 /// Every mistake of the text.
 pub fn parse(text: &str, file: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErrors> {
+    check(text, file, env, &mut Sources::default())
+}
+
+fn check(
+    text: &str,
+    file: &Path,
+    env: &Environment<'_>,
+    sources: &mut Sources,
+) -> Result<Loaded, ConfigErrors> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(ConfigErrors::one(file, ErrorClass::Read, Finding::of_file("is empty")));
     }
@@ -73,6 +105,7 @@ pub fn parse(text: &str, file: &Path, env: &Environment<'_>) -> Result<Loaded, C
     let dir = file.parent().unwrap_or(Path::new(""));
     let cx = field::Cx::new(dir, env, tree.findings);
     let config = top::read(&cx, file, &tree.root);
+    sources.extend(cx.sources());
     let (findings, warnings) = cx.into_findings();
     if findings.is_empty() {
         Ok(Loaded { config, warnings })

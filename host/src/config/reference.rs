@@ -4,7 +4,6 @@ use secrecy::SecretString;
 
 use super::checked::Credential;
 use super::field::Field;
-use super::source::read_bounded;
 
 /// Keys are a few hundred bytes; a file that is larger is another file.
 const MAX_SECRET: u64 = 64 << 10;
@@ -77,12 +76,12 @@ impl Field<'_> {
         }
         let shown = path.escape_debug();
         let bytes =
-            read_bounded(&self.cx.at(path), MAX_SECRET).map_err(|text| format!("file {shown} {text}"))?;
+            self.cx.read(&self.cx.at(path), MAX_SECRET).map_err(|text| format!("file {shown} {text}"))?;
         String::from_utf8(bytes).map_err(|_| format!("the secret of file:{shown} is not text"))
     }
 }
 
-fn is_reference(text: &str) -> bool {
+pub(super) fn is_reference(text: &str) -> bool {
     text.starts_with("env:") || text.starts_with("file:")
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
@@ -13,8 +14,9 @@ use super::checked::{
 };
 use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
+use super::shown::Shown;
 use super::tree::Node;
-use super::{later, route, upstream};
+use super::{caller, cors, later, records, route, upstream};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -41,17 +43,25 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
     let accounts = upstream::read_all(&m.require("upstreams"), gates);
     let defaults = m.get("defaults").map(route::Settings::read);
     let routes = route::read_all(&m.require("routes"), &defaults, &accounts);
+    let names = m.get("routes").named();
+    let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    let callers = caller::read_all(&m.get("callers"), &caller::Known { gates, routes: &names });
+    let tags = tags(&m.get("tags"));
+    let return_headers = m.get("return_headers").header_names(Use::Return);
     let upstreams =
         accounts.into_iter().filter_map(|(name, account)| Some((name, account.upstream?))).collect();
+    let state_dir = m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state"));
     let config = Config {
         file: Some(file.to_owned()),
+        shown: m.whole().node().map(Shown::of).unwrap_or_default(),
         listen: m.get("listen").address().unwrap_or(loopback(8080)),
         admin: m.get("admin").address().unwrap_or(loopback(9090)),
         upstreams,
         targets: routes.targets,
         routes: routes.routes,
         plugins,
-        state_dir: m.get("state_dir").path().unwrap_or_else(|| m.whole().cx.at("sluice-state")),
+        records: records::read(&m.get("records"), &state_dir),
+        state_dir,
         breaker: breaker(&m.get("breaker")),
         gates,
         retry_budget: m.get("retry_budget").map(|m| RetryBudget {
@@ -59,6 +69,8 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
             min_per_second: m.get("min_per_second").count(0..=100_000).unwrap_or(10),
             window: m.get("window").duration(SOME).unwrap_or(secs(10)),
         }),
+        callers,
+        cors: cors::read(&m.get("cors"), &tags, &return_headers).map(Arc::new),
         limits: limits(&m.get("limits")),
         drain: m.get("drain").map(|m| Drain {
             window: m.get("window").duration(Duration::ZERO).unwrap_or(secs(5)),
@@ -70,14 +82,17 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
             .unwrap_or(Readiness::Targets),
         account_usage: m.get("account_usage").flag().unwrap_or(false),
         forward_headers: m.get("forward_headers").header_names(Use::Forward),
-        return_headers: m.get("return_headers").header_names(Use::Return),
-        tags: tags(&m.get("tags")),
+        return_headers,
+        tags,
         log: log(&m.get("log")),
         decisions: m.get("decisions").count(0..=100_000).unwrap_or(256) as usize,
     };
     check_listeners(m, &config);
     check_key_headers(m, &config);
     warn_of_unused(m, &config);
+    if !config.callers.is_empty() {
+        caller::warn_of_free(&m.get("callers"), &config);
+    }
     config
 }
 
@@ -158,7 +173,7 @@ fn limits(field: &Field<'_>) -> Limits {
 }
 
 /// Short names of the answer's headers and the headers they are by default.
-const TAG_NAMES: [(&str, &str); 9] = [
+pub(super) const TAG_NAMES: [(&str, &str); 9] = [
     ("model", "x-sluice-model"),
     ("route", "x-sluice-route"),
     ("degraded", "x-sluice-degraded"),
@@ -286,8 +301,12 @@ fn check_listeners(m: &Map<'_>, config: &Config) {
         of.error("\"listen\" and \"admin\" cannot share an address");
     }
     let anonymous = m.get("allow_anonymous").flag().unwrap_or(false);
-    if !config.listen.ip().is_loopback() && !anonymous {
-        listen.error("listens beyond this machine without callers' keys: anyone who reaches it could spend yours; \"allow_anonymous: true\" permits it");
+    let keys = m.get("callers").list().is_some_and(|callers| !callers.is_empty());
+    if !config.listen.ip().is_loopback() && !anonymous && !keys {
+        listen.error("listens beyond this machine without callers' keys: anyone who reaches it could spend yours; give each a key under \"callers\", or write \"allow_anonymous: true\"");
+    }
+    if anonymous && keys {
+        m.get("allow_anonymous").warn("has no effect beside callers: each call needs a key");
     }
     if !config.admin.ip().is_loopback() {
         admin.warn("the admin pages can be reached from beyond this machine, and ask nobody for a key");

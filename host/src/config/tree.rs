@@ -55,6 +55,11 @@ impl Node {
         Self { at, value, weight: weight + 1, height: height + 1 }
     }
 
+    /// A scalar without quotes, as if it stood in a file.
+    pub(super) fn plain(text: &str) -> Self {
+        Self::new(Pos::START, Value::Plain(text.to_owned()))
+    }
+
     /// Nothing was written: `key:`, `~` or `null`.
     pub(super) fn is_null(&self) -> bool {
         matches!(&self.value, Value::Plain(text) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))

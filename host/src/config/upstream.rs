@@ -1,7 +1,6 @@
 //! `upstreams`: provider accounts and their models.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,9 @@ use super::checked::{BaseUrl, Capability, Credential, Gate, Model, Price, Probe,
 use super::field::{Field, Map, SOME};
 use super::headers::{Use, refused};
 use super::{later, top};
+
+/// Largest file of root certificates, bytes.
+const CERTIFICATES_MAX: u64 = 4 << 20;
 
 /// An upstream as routes look it up. Its names are known even when something else about it is wrong, so
 /// that one mistake is not reported again at every route.
@@ -182,7 +184,7 @@ impl Field<'_> {
     /// A file of PEM certificates that can be read and holds at least one.
     fn certificates(&self) -> Option<std::path::PathBuf> {
         let path = self.path()?;
-        certificates_in(&path).map_err(|why| self.error(why)).ok()?;
+        certificates_in(self.cx.read(&path, CERTIFICATES_MAX)).map_err(|why| self.error(why)).ok()?;
         Some(path)
     }
 }
@@ -217,8 +219,8 @@ fn parse_url(text: &str) -> Result<BaseUrl, &'static str> {
     Ok(BaseUrl { tls, authority, path, query })
 }
 
-fn certificates_in(path: &Path) -> Result<(), String> {
-    let pem = super::source::read_bounded(path, 4 << 20).map_err(|text| format!("the file {text}"))?;
+fn certificates_in(pem: Result<Vec<u8>, String>) -> Result<(), String> {
+    let pem = pem.map_err(|text| format!("the file {text}"))?;
     let found: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match found {
         Ok(certificates) if !certificates.is_empty() => Ok(()),

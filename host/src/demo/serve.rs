@@ -60,7 +60,7 @@ impl Open {
     }
 
     fn words(&self) -> String {
-        words(self.gateway.listen(), self.gateway.admin(), &self.folder.plugins())
+        words(self.gateway.listen(), self.gateway.admin(), &self.folder)
     }
 
     async fn close(self) {
@@ -73,7 +73,7 @@ impl Open {
 async fn start(urls: &[String], folder: &Folder, ports: (u16, u16)) -> Result<Gateway, DemoError> {
     let text = yaml(urls, folder, ports);
     let loaded = config::parse(&text, Path::new("demo.yaml"), &|_| None)?;
-    let outside = Outside { out: Box::new(std::io::sink()), process_log: false, dial: None };
+    let outside = Outside { out: Box::new(std::io::sink()), process_log: false, dial: None, sources: None };
     Ok(Box::pin(Gateway::start(loaded.config, outside)).await?)
 }
 
@@ -86,6 +86,7 @@ fn yaml(urls: &[String], folder: &Folder, (listen, admin): (u16, u16)) -> String
 admin: 127.0.0.1:{admin}
 plugins: {{ dir: {plugins} }}
 state_dir: {state}
+records: {{}}
 upstreams:
   primary: {{ base_url: \"{primary}\", models: {{ large: {{}}, mock-status-503: {{}}, mock-cut-3: {{}}, mock-silent: {{}} }} }}
   backup: {{ base_url: \"{backup}\", models: {{ small: {{}} }} }}
@@ -98,7 +99,7 @@ routes:
     )
 }
 
-fn words(listen: SocketAddr, admin: SocketAddr, plugins: &Path) -> String {
+fn words(listen: SocketAddr, admin: SocketAddr, folder: &Folder) -> String {
     let call = |options: &str, body: &str| {
         format!(
             "  curl {options} http://{listen}/v1/chat/completions \\
@@ -111,7 +112,8 @@ fn words(listen: SocketAddr, admin: SocketAddr, plugins: &Path) -> String {
     let failing = call("-si", r#"{"model":"failing","messages":[{"role":"user","content":"Hello"}]}"#);
     let cut = call("-sN", r#"{"model":"cut","stream":true,"messages":[{"role":"user","content":"Hello"}]}"#);
     let silent = call("-si", r#"{"model":"silent","messages":[{"role":"user","content":"Hello"}]}"#);
-    let plugins = plugins.display();
+    let (plugins, state) = (folder.plugins(), folder.state());
+    let (plugins, state) = (plugins.display(), state.display());
     format!(
         "
 Now by hand: the gateway serves on http://{listen}, its admin pages on http://{admin}.
@@ -133,6 +135,8 @@ What the gateway knows:
   curl -s http://{admin}/debug/decisions
   curl -s http://{admin}/debug/plugins
   curl -s http://{admin}/metrics
+What became of each call, from the store of records:
+  sluice records --sqlite {state}/records.sqlite
 
 Another router, from the next call on (and back again, when it is removed):
   mv {plugins}/{ASIDE} \\
@@ -185,6 +189,17 @@ mod tests {
         assert!(pages.len() >= 5, "{words}");
         for (_, page) in pages.into_iter().filter(|(before, _)| before.contains("curl")) {
             assert_eq!(fetch(admin, &Ask::get(&format!("/{page}"))).await.unwrap().status, 200, "{page}");
+        }
+        let (_, store) = words.split_once("--sqlite ").unwrap();
+        let place = config::RecordPlace::Sqlite(store.lines().next().unwrap().into());
+        let failing = crate::store::Filter {
+            model: Some("failing".into()),
+            limit: 10,
+            ..crate::store::Filter::default()
+        };
+        // Records are gathered for a moment before they are written.
+        while crate::store::find(&place, &failing).await.map_or(0, |found| found.len()) < 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         let folder = open.folder.plugins();
         std::fs::rename(folder.join(ASIDE), folder.join("prefer-last.wasm")).unwrap();

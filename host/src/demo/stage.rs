@@ -130,7 +130,7 @@ impl Stage {
         let text = yaml(&setup, &primary.base_url(), &backup.base_url(), &folder);
         let loaded = config::parse(&text, Path::new("demo.yaml"), &|_| None)?;
         let sink = Sink::default();
-        let outside = Outside { out: Box::new(sink.clone()), process_log: false, dial: None };
+        let outside = Outside { out: Box::new(sink.clone()), process_log: false, dial: None, sources: None };
         let gateway = Box::pin(Gateway::start(loaded.config, outside)).await?;
         Ok(Self { primary, backup, sink, folder, tracker, gateway, stop: guard })
     }

@@ -3,35 +3,44 @@
 //! Decides what outlives what: state and connections outlive generations, generations outlive the requests
 //! that hold them. How a request lives is the proxy's business.
 
+mod doors;
 mod gaps;
+mod look;
+mod parts;
 mod probe;
+mod refusal;
+mod reload;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use sluice_core::facts::PluginKind;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
-use crate::config::{self, Config};
-use crate::generation::{Generation, target_facts};
-use crate::plugin::{self, BuiltinSettings, PluginState, Registry};
+use crate::config::{Config, Sources};
+use crate::generation::Generation;
+use crate::plugin::{self, Registry};
 use crate::policy::Policy;
 use crate::proxy::{LastCall, Shared};
-use crate::server::{Admin, Ends, Health, Listener, Main};
-use crate::state::{Cells, State};
+use crate::server::{Admin, ConfigBoard, Health, Main};
+use crate::state::State;
+use crate::store::{Store, StoreError};
 use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
-use crate::upstream::{Client, Dial, TcpDial, TlsSetupError};
+use crate::upstream::{Dial, TlsSetupError};
+use doors::{Doors, Reserved};
 pub use gaps::Gap;
+use look::{Bell, Look};
+use parts::{PluginSetup, Workshop, name_plugins};
+use reload::{Reloader, Running};
 use watch::Watch;
 
 /// Lines of log and records that may wait to be written are given this long when the gateway ends.
@@ -66,6 +75,9 @@ pub enum StartError {
     /// The engine or a bundled plugin.
     #[error("plugins: {0}")]
     Plugins(#[from] plugin::StartError),
+    /// The address of the store of records.
+    #[error("records: {0}")]
+    Records(#[from] StoreError),
 }
 
 /// What a gateway is given beside its configuration.
@@ -76,17 +88,17 @@ pub struct Outside {
     pub process_log: bool,
     /// Makes connections; none: over TCP.
     pub dial: Option<Arc<dyn Dial>>,
+    /// What the configuration was read from: its file is watched from then on. None: it stays as it is.
+    pub sources: Option<Sources>,
 }
 
 /// A gateway that serves.
 pub struct Gateway {
     shared: Arc<Shared>,
     health: Arc<Health>,
-    listen: SocketAddr,
-    admin: SocketAddr,
-    drain: config::Drain,
-    /// Of the main listener and its connections.
-    ends: Ends,
+    doors: Arc<Doors>,
+    bell: Arc<Bell>,
+    store: Option<Store>,
     /// Everything that is left ends.
     stop: CancellationToken,
 }
@@ -98,8 +110,8 @@ impl Gateway {
     /// What could not be built; nothing is left running then.
     pub async fn start(config: Config, outside: Outside) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let main_door = Reserved::new("listen", config.listen)?;
-        let admin_door = Reserved::new("admin", config.admin)?;
+        let main_door = Reserved::main(&config)?;
+        let admin_door = Reserved::admin(&config)?;
         let writer = LineWriter::start(outside.out, config.log.format, Bounds::default())?;
         if outside.process_log {
             log::install(&config.log, writer.clone()).map_err(TelemetryError::from)?;
@@ -109,54 +121,78 @@ impl Gateway {
         // Whatever runs already ends if the start fails further down.
         let unfinished = stop.clone().drop_guard();
         let watch = Arc::new(Watch(telemetry.clone()));
-        let cells = Arc::new(State::new(watch.clone()).attach(&config, clock::now()));
-        let clients = Arc::new(clients(&config, outside.dial.as_ref(), &tracker, &stop)?);
-        let registry = Registry::start(
-            &config.plugins,
-            &config.state_dir,
-            target_facts(&config),
-            builtin_settings(&config),
-            watch,
-            tracker.clone(),
-            stop.clone(),
-        )
-        .await?;
+        let workshop = Workshop { dial: outside.dial, tracker: tracker.clone(), stop: stop.clone() };
+        let state = State::new(watch.clone());
+        let cells = Arc::new(state.attach(&config, clock::now()));
+        let clients = workshop.clients(&config, None)?;
+        let plugins = PluginSetup::of(&config);
+        let registry = start_plugins(&config, &plugins, watch, &workshop).await?;
         name_plugins(&telemetry, &registry);
-        gaps::tell(&BTreeSet::new(), &gaps::gaps_of(&config, &registry.current()));
-        let first = Policy::new(registry.current(), 1);
-        let generation = Generation::assemble(1, config.clone(), first, cells.clone(), &clients);
-        probe::start(&config, &cells, &clients, &telemetry, &tracker, &stop);
+        let set = registry.current();
+        let missing = gaps::gaps_of(&config, &set);
+        gaps::tell(&BTreeSet::new(), &missing);
+        let first =
+            Generation::assemble(1, config.clone(), Policy::new(set.clone(), 1), cells.clone(), &clients);
+        let probes = stop.child_token();
+        probe::start(&config, &cells, &clients, &telemetry, &tracker, &probes);
         let health = Arc::new(Health::default());
         let shared = Arc::new(Shared {
-            current: ArcSwap::from_pointee(generation),
+            current: ArcSwap::from_pointee(first),
             telemetry,
             tracker: tracker.clone(),
             draining: health.draining.clone(),
             last_call: LastCall::default(),
             running: TaskTracker::new(),
         });
-        tracker.spawn(follow(shared.clone(), registry.clone(), config.clone(), cells, clients, stop.clone()));
-        let registry = Arc::new(registry);
-        let (socket, listen) = main_door.open()?;
-        let (admin_socket, admin) = admin_door.open()?;
+        let board = Arc::new(ConfigBoard::new(clock::wall()));
+        let records = config.records.as_ref();
+        let store = records.map(|records| Store::start(records, &shared.telemetry)).transpose()?;
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
-        let ends = Ends::default();
-        tracker.spawn(Listener::new(socket, main, tracker.clone()).run(ends.clone()));
-        let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry));
-        let to_the_last = Ends { closing: stop.clone(), torn: ends.torn.clone() };
-        tracker.spawn(Listener::new(admin_socket, pages, tracker.clone()).run(to_the_last));
+        let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone()));
+        let (main, admin) = ((main_door.open()?, main), (admin_door.open()?, pages));
+        let doors = Arc::new(Doors::serve(main, admin, tracker.clone(), stop.clone()));
+        let bell = Arc::new(Bell::default());
+        let (sources, file) = match outside.sources {
+            Some(sources) => (sources, config.file.clone()),
+            None => (Sources::default(), None),
+        };
+        let running = Running { config, sources, cells, clients, plugins, set, probes };
+        let reloader = Reloader {
+            shared: shared.clone(),
+            state,
+            registry,
+            workshop,
+            doors: doors.clone(),
+            board,
+            bell: bell.clone(),
+            running,
+            missing,
+            process_log: outside.process_log,
+            told: None,
+        };
+        let (to, found) = mpsc::channel(1);
+        if let Some(file) = file {
+            let look = Look::new(file, bell.clone(), shared.clone(), tracker.clone());
+            tracker.spawn(look.run(to, stop.clone()));
+        }
+        tracker.spawn(Box::pin(reloader.run(found, stop.clone())));
         unfinished.disarm();
-        Ok(Self { shared, health, listen, admin, drain: config.drain, ends, stop })
+        Ok(Self { shared, health, doors, bell, store, stop })
+    }
+
+    /// Reads the configuration again, now, and says in the log what came of it. Only where it is watched.
+    pub fn reload(&self) {
+        self.bell.ask();
     }
 
     /// Where applications connect.
-    pub const fn listen(&self) -> SocketAddr {
-        self.listen
+    pub fn listen(&self) -> SocketAddr {
+        self.doors.listen()
     }
 
     /// Where operators connect.
-    pub const fn admin(&self) -> SocketAddr {
-        self.admin
+    pub fn admin(&self) -> SocketAddr {
+        self.doors.admin()
     }
 
     /// The generation that new requests get.
@@ -174,19 +210,24 @@ impl Gateway {
     pub async fn drain(self, hurry: CancellationToken) {
         self.health.draining.cancel();
         let Shared { tracker, running, last_call, .. } = &*self.shared;
+        let (drain, ends) = (self.shared.current.load().config.drain, self.doors.ends());
         // Also when no call runs: whoever sends calls here may not know yet.
-        bounded(std::future::pending(), self.drain.window, &hurry).await;
-        self.ends.closing.cancel();
+        bounded(std::future::pending(), drain.window, &hurry).await;
+        ends.closing.cancel();
         running.close();
-        bounded(running.wait(), self.drain.limit, &hurry).await;
+        bounded(running.wait(), drain.limit, &hurry).await;
         last_call.announce();
         within(LAST_WORDS, running.wait()).await;
         self.stop.cancel();
         tracker.close();
         // A client that does not read its last words is not waited for.
         if !within(LAST_WORDS, tracker.wait()).await {
-            self.ends.torn.cancel();
+            ends.torn.cancel();
             within(LAST_TASKS, tracker.wait()).await;
+        }
+        // Every call has its record by now.
+        if let Some(store) = self.store {
+            store.close().await;
         }
         let telemetry = self.shared.telemetry.clone();
         // The writer's thread is waited for off the runtime's own threads.
@@ -212,14 +253,29 @@ pub struct Rehearsal {
 /// What would keep a gateway from starting.
 pub async fn rehearse(config: &Config) -> Result<Rehearsal, StartError> {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
-    clients(config, None, &tracker, &stop)?;
-    let (targets, builtin) = (target_facts(config), builtin_settings(config));
+    let workshop = Workshop { dial: None, tracker, stop };
+    workshop.clients(config, None)?;
+    if let Some(records) = &config.records {
+        Store::rehearse(records)?;
+    }
+    let PluginSetup { plugins, targets, builtin } = PluginSetup::of(config);
     let plugin::Rehearsed { runs, rejected } =
-        plugin::rehearse(&config.plugins, targets, &builtin, &tracker).await?;
+        plugin::rehearse(&plugins, targets, &builtin, &workshop.tracker).await?;
     let gaps = gaps::gaps(config, |kind, name| {
         runs.iter().any(|(known, kinds)| **known == *name && kinds.contains(&kind))
     });
     Ok(Rehearsal { rejected, gaps })
+}
+
+async fn start_plugins(
+    config: &Config,
+    setup: &PluginSetup,
+    watch: Arc<Watch>,
+    workshop: &Workshop,
+) -> Result<Registry, plugin::StartError> {
+    let PluginSetup { plugins, targets, builtin } = setup.clone();
+    let (tracker, stop) = (workshop.tracker.clone(), workshop.stop.clone());
+    Registry::start(&plugins, &config.state_dir, targets, builtin, watch, tracker, stop).await
 }
 
 async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &CancellationToken) {
@@ -232,124 +288,6 @@ async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &Cancel
 
 async fn within(limit: Duration, work: impl Future<Output = ()>) -> bool {
     tokio::time::timeout(limit, work).await.is_ok()
-}
-
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1024;
-
-/// An address that is ours, but where nobody is let in yet: a gateway that is still starting refuses
-/// connections, so that nobody waits at a door behind which nothing stands.
-struct Reserved {
-    key: &'static str,
-    address: SocketAddr,
-    socket: TcpSocket,
-}
-
-impl Reserved {
-    fn new(key: &'static str, address: SocketAddr) -> Result<Self, StartError> {
-        let fault = |source| StartError::Bind { key, address, source };
-        let socket =
-            if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(fault)?;
-        // Without it a restart would have to wait for connections of the process before.
-        socket.set_reuseaddr(true).map_err(fault)?;
-        socket.bind(address).map_err(fault)?;
-        Ok(Self { key, address, socket })
-    }
-
-    fn open(self) -> Result<(TcpListener, SocketAddr), StartError> {
-        let Self { key, address, socket } = self;
-        let fault = |source| StartError::Bind { key, address, source };
-        let listener = socket.listen(BACKLOG).map_err(fault)?;
-        let bound = listener.local_addr().map_err(fault)?;
-        Ok((listener, bound))
-    }
-}
-
-fn clients(
-    config: &Config,
-    dial: Option<&Arc<dyn Dial>>,
-    tracker: &TaskTracker,
-    stop: &CancellationToken,
-) -> Result<BTreeMap<Arc<str>, Arc<Client>>, TlsSetupError> {
-    let mut clients = BTreeMap::new();
-    for (name, upstream) in &config.upstreams {
-        let dial: Arc<dyn Dial> = match dial {
-            Some(dial) => dial.clone(),
-            None => Arc::new(TcpDial::new(upstream)?),
-        };
-        let client = Client::new(upstream.clone(), dial, tracker.clone(), stop.clone());
-        clients.insert(name.clone(), Arc::new(client));
-    }
-    Ok(clients)
-}
-
-/// Makes a generation of each new set of plugins.
-async fn follow(
-    shared: Arc<Shared>,
-    registry: Registry,
-    config: Arc<Config>,
-    cells: Arc<Cells>,
-    clients: Arc<BTreeMap<Arc<str>, Arc<Client>>>,
-    stop: CancellationToken,
-) {
-    // The first generation was made of what was there at its time; a newer set may be there already.
-    let mut known = shared.current.load().policy.set().clone();
-    let mut sets = registry.subscribe();
-    loop {
-        let set = sets.borrow_and_update().clone();
-        if !Arc::ptr_eq(&set, &known) {
-            gaps::tell(&gaps::gaps_of(&config, &known), &gaps::gaps_of(&config, &set));
-            known = set.clone();
-            name_plugins(&shared.telemetry, &registry);
-            let number = shared.current.load().number + 1;
-            let policy = Policy::new(set, number);
-            shared.current.store(Arc::new(Generation::assemble(
-                number,
-                config.clone(),
-                policy,
-                cells.clone(),
-                &clients,
-            )));
-        }
-        tokio::select! {
-            changed = sets.changed() => if changed.is_err() { return },
-            () = stop.cancelled() => return,
-        }
-    }
-}
-
-/// Counters of the plugins that there are begin at zero, and those of plugins that are gone go.
-fn name_plugins(telemetry: &Telemetry, registry: &Registry) {
-    let mut there = registry.status();
-    there.retain(|entry| entry.state != PluginState::Removed);
-    // There may be more files than names; the bundled ones always have theirs.
-    there.sort_by_key(|entry| entry.file.is_some());
-    let kinds =
-        |names: &[&str]| PluginKind::ALL.into_iter().filter(|kind| names.contains(&kind.as_str())).collect();
-    let named = there.iter().map(|entry| (entry.name.as_str().into(), kinds(&entry.kinds)));
-    let names: Vec<_> =
-        std::iter::once((watch::LAST_RESORT.into(), PluginKind::ALL.to_vec())).chain(named).collect();
-    telemetry.metrics().set_plugins(&names);
-}
-
-/// What the configuration says to the bundled plugins.
-fn builtin_settings(config: &Config) -> BuiltinSettings {
-    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let cooldown = &config.breaker.cooldown;
-    let classifier = serde_json::json!({"cooldown_ms": {
-        "rate_limit": ms(cooldown.rate_limit),
-        "model": ms(cooldown.model),
-        "quota": ms(cooldown.quota),
-        "auth": ms(cooldown.auth),
-        "max": ms(cooldown.max),
-    }});
-    let tagger =
-        serde_json::json!({"names": config.tags.names, "expose_upstream": config.tags.expose_upstream});
-    BuiltinSettings {
-        router_json: "{}".to_owned(),
-        classifier_json: classifier.to_string(),
-        tagger_json: tagger.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::*;
-use crate::config::BaseUrl;
+use crate::config::{self, BaseUrl};
 use crate::upstream::{ConnectError, Dialed};
+
+mod sim;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,7 +40,7 @@ fn outside(dial: Option<Arc<dyn Dial>>) -> (Outside, Arc<Mutex<String>>, watch::
     let text = Arc::default();
     let (there, gone) = watch::channel(());
     let out = Box::new(Out { text: Arc::clone(&text), _there: there });
-    (Outside { out, process_log: false, dial }, text, gone)
+    (Outside { out, process_log: false, dial, sources: None }, text, gone)
 }
 
 fn config(dir: &Path) -> Config {

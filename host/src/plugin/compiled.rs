@@ -78,13 +78,13 @@ pub async fn prepare(
     digest: Arc<str>,
     bounds: Bounds,
 ) -> Result<Arc<Compiled>, Rejection> {
-    if let Some(found) = cached(&digest) {
+    if let Some(found) = cached(host, &digest) {
         found.needs.within(bounds.memory)?;
         return Ok(found);
     }
     let work = move || {
         // The same bytes may have been at it in the place before this.
-        if let Some(found) = cached(&digest) {
+        if let Some(found) = cached(host, &digest) {
             found.needs.within(bounds.memory)?;
             return Ok(found);
         }
@@ -154,7 +154,9 @@ fn compile(host: &Host, bytes: &[u8], digest: Arc<str>, bounds: Bounds) -> Resul
         exports,
         needs: found.needs,
     });
-    keep(&compiled);
+    if !host.metered {
+        keep(&compiled);
+    }
     Ok(compiled)
 }
 
@@ -182,7 +184,11 @@ fn log_compiled(digest: &str, size: usize, component: &Component, took: Duration
 
 static CACHE: Mutex<Vec<Weak<Compiled>>> = Mutex::new(Vec::new());
 
-fn cached(digest: &str) -> Option<Arc<Compiled>> {
+/// Code belongs to its engine, and only that of the gateway's is kept.
+fn cached(host: &Host, digest: &str) -> Option<Arc<Compiled>> {
+    if host.metered {
+        return None;
+    }
     let cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     cache.iter().filter_map(Weak::upgrade).find(|compiled| *compiled.digest == *digest)
 }

@@ -61,6 +61,8 @@ pub struct Host {
     pub ticker: Ticker,
     /// Everything a plugin may import.
     pub linker: Linker<State>,
+    /// It counts what guests execute, which costs time: for the command line, never for a gateway.
+    pub metered: bool,
 }
 
 impl Host {
@@ -73,6 +75,21 @@ impl Host {
         HOST.get_or_init(Self::new).as_ref().map_err(Clone::clone)
     }
 
+    /// A second one that counts what guests execute.
+    ///
+    /// # Errors
+    /// As [`Host::get`].
+    pub fn metered() -> Result<&'static Self, EngineError> {
+        static HOST: OnceLock<Result<Host, EngineError>> = OnceLock::new();
+        let make = || {
+            let mut config = config(None);
+            config.consume_fuel(true);
+            let engine = Engine::new(&config).map_err(|error| EngineError::Config(format!("{error:#}")))?;
+            Self::around(engine, true)
+        };
+        HOST.get_or_init(make).as_ref().map_err(Clone::clone)
+    }
+
     fn new() -> Result<Self, EngineError> {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let engine = match Engine::new(&config(Some(pool(cores)))) {
@@ -82,11 +99,17 @@ impl Host {
                 Engine::new(&config(None)).map_err(|error| EngineError::Config(format!("{error:#}")))?
             }
         };
+        Self::around(engine, false)
+    }
+
+    fn around(engine: Engine, metered: bool) -> Result<Self, EngineError> {
         let ticker = Ticker::start(&engine).map_err(|error| EngineError::Thread(error.to_string()))?;
-        self_test(&engine, &ticker, SELF_TEST)?;
+        if !metered {
+            self_test(&engine, &ticker, SELF_TEST)?;
+        }
         let mut linker = Linker::new(&engine);
         contract::link(&mut linker).map_err(|error| EngineError::Link(format!("{error:#}")))?;
-        Ok(Self { engine, ticker, linker })
+        Ok(Self { engine, ticker, linker, metered })
     }
 }
 

@@ -12,51 +12,10 @@ use std::time::SystemTime;
 
 use super::rejection::Rejection;
 use crate::config::{BadSidecar, SIDECAR_MAX};
+use crate::files::{Signature, inode};
 
 /// Plugin files looked at; further ones, in name order, are left out.
 const FILES_MAX: usize = 256;
-
-/// Tells one state of a file from another without reading it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signature {
-    inode: (u64, u64),
-    size: u64,
-    modified: Option<SystemTime>,
-    changed: (i64, i64),
-}
-
-impl Signature {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            inode: inode(metadata),
-            size: metadata.len(),
-            modified: metadata.modified().ok(),
-            changed: changed(metadata),
-        }
-    }
-}
-
-#[cfg(unix)]
-fn inode(metadata: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
-}
-
-#[cfg(unix)]
-fn changed(metadata: &Metadata) -> (i64, i64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.ctime(), metadata.ctime_nsec())
-}
-
-#[cfg(not(unix))]
-fn inode(_: &Metadata) -> (u64, u64) {
-    (0, 0)
-}
-
-#[cfg(not(unix))]
-fn changed(_: &Metadata) -> (i64, i64) {
-    (0, 0)
-}
 
 /// Of a folder. The number of one that was deleted is soon given to another, so its time of birth is mixed in.
 fn identity(metadata: &Metadata) -> (u64, u64) {
@@ -170,6 +129,16 @@ fn alone(dir: &Path, file: &str) -> Found {
     }
 }
 
+/// One file, as a scan of its folder would find it. None: a scan would not see a file of this name.
+pub fn one(path: &Path) -> Option<Found> {
+    let file = path.file_name()?.to_string_lossy().into_owned();
+    if file.starts_with('.') || !ends_in(&file, &["wasm", "cwasm"]) {
+        return None;
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(found(dir, &file, &[]))
+}
+
 fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
     let (stem, ending) = file.rsplit_once('.').unwrap_or((file, ""));
     let path = dir.join(file);
@@ -255,14 +224,14 @@ fn read_as_seen(path: &Path, seen: Option<&Signature>, max: u64) -> Result<Vec<u
     if Some(&before) != seen {
         return Err(NotWhole::Changed);
     }
-    if before.size > max {
-        return Err(NotWhole::TooLarge(before.size));
+    if before.size() > max {
+        return Err(NotWhole::TooLarge(before.size()));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
+    let mut bytes = Vec::with_capacity(usize::try_from(before.size()).unwrap_or(0));
     let file = File::open(path).map_err(fail)?;
     file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(fail)?;
     let after = fs::metadata(path).map_err(fail)?;
-    if Signature::of(&after) != before || u64::try_from(bytes.len()).ok() != Some(before.size) {
+    if Signature::of(&after) != before || u64::try_from(bytes.len()).ok() != Some(before.size()) {
         return Err(NotWhole::Changed);
     }
     Ok(bytes)

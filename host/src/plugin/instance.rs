@@ -30,6 +30,8 @@ const HOSTCALL_BYTES: usize = 256 * 1024;
 const HANDLES_MAX: usize = 1024;
 /// Shortest running time of instantiate, describe and configure; a call's own deadline if that is longer.
 const START_DEADLINE: Duration = Duration::from_millis(100);
+/// What a metered instance can execute in its life: more than it ever will.
+const FUEL: u64 = u64::MAX;
 /// Longest words of a plugin about its settings, bytes.
 const REFUSAL_MAX: usize = 1024;
 /// Longest name and version of a description, bytes.
@@ -134,6 +136,10 @@ impl Instance {
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         store.set_max_component_handles(HANDLES_MAX);
         store.epoch_deadline_callback(|mut context| Ok(context.data_mut().meter.tick()));
+        if spec.host.metered {
+            let filled = store.set_fuel(FUEL).map_err(|error| CallError::Trap(brief(&error)));
+            filled.map_err(NoInstance::Instantiate)?;
+        }
 
         begin(&mut store, deadline, now);
         let (pre, exports) = (&spec.compiled.pre, &spec.compiled.exports);
@@ -181,6 +187,11 @@ impl Instance {
         let said = answered.map_err(|ended| ended.sort(&self.store));
         self.store.data_mut().flush();
         check::answer(ask, said?)
+    }
+
+    /// Wasm instructions it has executed since it was born, as the engine counts them. None: nobody counts.
+    pub fn executed(&self) -> Option<u64> {
+        self.store.get_fuel().ok().map(|left| FUEL - left)
     }
 
     /// Whether it has served long enough: by calls, by age, or because it has grown over half of the room

@@ -158,16 +158,18 @@ impl Shop {
             return refused(plain(), None, rejection);
         }
         let (of_read, plugins) = (found.clone(), self.plugins.clone());
-        let read = match self.tracker.spawn_blocking(move || read(&of_read, &plugins)).await {
-            Ok(read) => read,
+        let reading = self.tracker.spawn_blocking(move || {
+            let (options, sidecar) = options_of(&of_read, &plugins)?;
+            let source = if options.enabled { Some(source_of(&of_read, &options, sidecar)?) } else { None };
+            Ok((options, source))
+        });
+        let (options, source) = match reading.await {
+            Ok(Ok(read)) => read,
+            Ok(Err(Unread::Changed)) => return What::Changed,
+            Ok(Err(Unread::Refused(options, rejection))) => return refused(options, None, rejection),
             Err(error) => return refused(plain(), None, Rejection::Read(error.to_string())),
         };
-        let (options, source, digest) = match read {
-            Read::Changed => return What::Changed,
-            Read::Disabled(options) => return What::Disabled { fingerprint, options },
-            Read::Refused(options, rejection) => return refused(options, None, rejection),
-            Read::Whole { options, source, digest } => (options, source, digest),
-        };
+        let Some((source, digest)) = source else { return What::Disabled { fingerprint, options } };
         let version = Version { digest: digest.clone(), options: options.clone() };
         if known.contains(&version) {
             return What::Known { fingerprint, version };
@@ -214,7 +216,11 @@ impl Shop {
         }
     }
 
-    async fn admit(
+    /// Admits bytes as those of a file.
+    ///
+    /// # Errors
+    /// What was expected and what came.
+    pub(super) async fn admit(
         &self,
         found: &Found,
         options: &Arc<PluginOptions>,
@@ -244,39 +250,47 @@ impl Shop {
     }
 }
 
-/// What is in a file and its sidecar.
-enum Read {
+/// Why it is not known what is in a file or in its sidecar.
+pub enum Unread {
+    /// One of them changes while it is read: look again.
     Changed,
-    Disabled(Arc<PluginOptions>),
+    /// One of them is no good. How the plugin would be run, as far as that is known.
     Refused(Arc<PluginOptions>, Rejection),
-    Whole { options: Arc<PluginOptions>, source: Source, digest: Arc<str> },
 }
 
-/// Reads the sidecar, and, unless it switches the plugin off, the file. Blocking.
-fn read(found: &Found, plugins: &config::Plugins) -> Read {
-    let failing =
-        |on_error, rejection| Read::Refused(Arc::new(PluginOptions::failing(plugins, on_error)), rejection);
-    let text = match folder::read_sidecar(found) {
-        Ok(text) => text,
-        Err(NotRead::Changed) => return Read::Changed,
-        Err(NotRead::Refused(rejection)) => return failing(config::OnError::default(), rejection),
-    };
+/// How a file is run: what its sidecar says, and the sidecar. Blocking.
+///
+/// # Errors
+/// [`Unread`].
+pub fn options_of(
+    found: &Found,
+    plugins: &config::Plugins,
+) -> Result<(Arc<PluginOptions>, Option<Arc<[u8]>>), Unread> {
+    let failing = |on_error, why| Unread::Refused(Arc::new(PluginOptions::failing(plugins, on_error)), why);
+    let text = folder::read_sidecar(found).map_err(|error| match error {
+        NotRead::Changed => Unread::Changed,
+        NotRead::Refused(rejection) => failing(config::OnError::default(), rejection),
+    })?;
     let path = found.sidecar.as_deref().unwrap_or(&found.path);
-    let sidecar = match text.as_deref().map(|text| config::sidecar(text, path)).transpose() {
-        Ok(sidecar) => sidecar.unwrap_or_default(),
-        Err(bad) => return failing(bad.on_error, Rejection::Sidecar(Box::new(bad.errors))),
-    };
-    let options = Arc::new(PluginOptions::of(plugins, Arc::new(sidecar)));
-    if !options.enabled {
-        return Read::Disabled(options);
-    }
-    match folder::read(found, options.file) {
-        Ok(bytes) => {
-            let digest = digest(&bytes);
-            let source = Source { bytes: bytes.into(), sidecar: text.map(Arc::from) };
-            Read::Whole { options, source, digest }
-        }
-        Err(NotRead::Changed) => Read::Changed,
-        Err(NotRead::Refused(rejection)) => Read::Refused(options, rejection),
-    }
+    let sidecar = text.as_deref().map(|text| config::sidecar(text, path)).transpose();
+    let sidecar = sidecar.map_err(|bad| failing(bad.on_error, Rejection::Sidecar(Box::new(bad.errors))))?;
+    let options = PluginOptions::of(plugins, Arc::new(sidecar.unwrap_or_default()));
+    Ok((Arc::new(options), text.map(Arc::from)))
+}
+
+/// What a file is made of, and the digest of its bytes. Blocking.
+///
+/// # Errors
+/// [`Unread`].
+pub fn source_of(
+    found: &Found,
+    options: &Arc<PluginOptions>,
+    sidecar: Option<Arc<[u8]>>,
+) -> Result<(Source, Arc<str>), Unread> {
+    let bytes = folder::read(found, options.file).map_err(|error| match error {
+        NotRead::Changed => Unread::Changed,
+        NotRead::Refused(rejection) => Unread::Refused(options.clone(), rejection),
+    })?;
+    let digest = digest(&bytes);
+    Ok((Source { bytes: bytes.into(), sidecar }, digest))
 }

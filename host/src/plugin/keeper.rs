@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 use super::bundled::Bundled;
 use super::engine::Host;
 use super::entry::Entry;
-use super::events::Events;
 use super::folder::{Found, Scan};
 use super::job::{Done, JOBS, Shop, Task, Version, Work};
 use super::last_good::LastGood;
@@ -27,11 +26,15 @@ use super::set::PluginSet;
 use super::status::PluginState;
 use super::watch::PluginWatch;
 use crate::clock;
+use crate::files::Events;
 
 /// Hints that come together are one.
 const COALESCE: Duration = Duration::from_millis(20);
 /// Every so many rescans each file is read, whatever its signature says.
 const READ_EVERY: u32 = 12;
+/// What is watched, in words.
+const FOLDER: &str = "the plugins folder";
+
 /// Owns all that changes.
 pub struct Keeper {
     setup: Setup,
@@ -98,7 +101,7 @@ impl Keeper {
         };
         let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
         let mut keeper = Self {
-            events: Events::new(&setup.plugins.dir, bell.clone()),
+            events: Events::new(FOLDER, &setup.plugins.dir, bell.clone()),
             setup,
             shop,
             bundled,

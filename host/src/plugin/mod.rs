@@ -4,6 +4,7 @@
 //! `sluice_core::facts`; what a plugin's answer is worth is decided in [`crate::policy`].
 
 mod admission;
+mod author;
 mod bundled;
 mod call;
 mod check;
@@ -11,7 +12,6 @@ mod compiled;
 mod contract;
 mod engine;
 mod entry;
-mod events;
 mod folder;
 mod inspect;
 mod instance;
@@ -34,6 +34,7 @@ mod stdio;
 mod ticker;
 mod watch;
 
+pub use author::{Author, Cost, NotAsked, Overrides, Sample};
 pub use bundled::BuiltinSettings;
 pub use call::{Ask, CallError, CallResult, Said};
 pub use contract::{ACCEPTED, Contract};

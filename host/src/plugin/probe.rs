@@ -30,7 +30,7 @@ pub async fn probe(
     deadline: Duration,
 ) -> Result<(), Rejection> {
     let request = request(targets);
-    let moment = Moment { attempt: 1, budget_left: Duration::from_secs(30), now_ms: 1_800_000_000_000 };
+    let moment = moment();
     let targets = targets.len().max(1);
     if kinds.contains(&PluginKind::Router) {
         for count in [0, 1, MANY] {
@@ -70,7 +70,8 @@ async fn ask(
     said.map(drop).map_err(told)
 }
 
-fn request(targets: &[TargetFacts]) -> RequestFacts {
+/// The request of every sample.
+pub fn request(targets: &[TargetFacts]) -> RequestFacts {
     let route =
         targets.first().and_then(|target| target.places.first()).map_or("sample", |place| &place.route);
     RequestFacts {
@@ -91,7 +92,13 @@ fn request(targets: &[TargetFacts]) -> RequestFacts {
     }
 }
 
-fn candidate(target: usize, at: usize) -> Candidate {
+/// When every sample happens.
+pub fn moment() -> Moment {
+    Moment { attempt: 1, budget_left: Duration::from_secs(30), now_ms: 1_800_000_000_000 }
+}
+
+/// One of many candidates.
+pub fn candidate(target: usize, at: usize) -> Candidate {
     // Known and unknown numbers take turns, so that a plugin meets both.
     let known = at.is_multiple_of(2);
     let some = |value: f64| known.then_some(value);
@@ -113,7 +120,8 @@ fn candidate(target: usize, at: usize) -> Candidate {
     }
 }
 
-fn failures() -> impl Iterator<Item = FailureFacts> {
+/// One at every stage.
+pub fn failures() -> impl Iterator<Item = FailureFacts> {
     let blank = FailureFacts {
         target: 0,
         stage: Stage::Connect,
@@ -154,7 +162,8 @@ fn failures() -> impl Iterator<Item = FailureFacts> {
     .into_iter()
 }
 
-fn answers() -> impl Iterator<Item = AnswerFacts> {
+/// One that is served and one that is not, in both phases.
+pub fn answers() -> impl Iterator<Item = AnswerFacts> {
     [TagPhase::Head, TagPhase::Record].into_iter().flat_map(|phase| {
         let ended = phase == TagPhase::Record;
         let attempt =

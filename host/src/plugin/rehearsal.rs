@@ -14,7 +14,7 @@ use super::last_good::LastGood;
 use super::options::{OnError, PluginOptions};
 use super::registry::StartError;
 use super::rejection::Rejection;
-use super::watch::Quiet;
+use super::watch::{PluginWatch, Quiet};
 use crate::config;
 
 /// What would become of the files of the folder.
@@ -37,6 +37,28 @@ pub struct Rejected {
     pub denies: bool,
 }
 
+/// A shop that works on files and keeps nothing.
+pub(super) fn shop(
+    host: &'static Host,
+    tracker: &TaskTracker,
+    settings: &config::Plugins,
+    targets: Arc<[TargetFacts]>,
+    watch: Arc<dyn PluginWatch>,
+) -> Shop {
+    Shop {
+        host,
+        tracker: tracker.clone(),
+        watch,
+        targets,
+        plugins: Arc::new(settings.clone()),
+        trouble: Arc::new(Notify::new()),
+        // Admission alone writes nothing there.
+        last_good: Arc::new(LastGood::new(&settings.dir)),
+        places: Arc::new(Semaphore::new(JOBS)),
+        epoch: 0,
+    }
+}
+
 /// Tries all plugins out.
 ///
 /// # Errors
@@ -48,18 +70,7 @@ pub async fn rehearse(
     tracker: &TaskTracker,
 ) -> Result<Rehearsed, StartError> {
     let host = tracker.spawn_blocking(Host::get).await.map_err(|_| StartError::Stopped)??;
-    let shop = Shop {
-        host,
-        tracker: tracker.clone(),
-        watch: Arc::new(Quiet),
-        targets: targets.into(),
-        plugins: Arc::new(settings.clone()),
-        trouble: Arc::new(Notify::new()),
-        // Admission alone writes nothing there.
-        last_good: Arc::new(LastGood::new(&settings.dir)),
-        places: Arc::new(Semaphore::new(JOBS)),
-        epoch: 0,
-    };
+    let shop = shop(host, tracker, settings, targets.into(), Arc::new(Quiet));
     let defaults = PluginOptions::defaults(settings);
     let watch = shop.watch.clone();
     // Kept until the end: their code is that of many a file.

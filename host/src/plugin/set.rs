@@ -49,7 +49,7 @@ impl PluginSet {
     }
 
     /// The plugins of a kind from the folder, in file-name order.
-    pub fn of(&self, kind: PluginKind) -> impl Iterator<Item = &Arc<Plugin>> {
+    pub fn of(&self, kind: PluginKind) -> impl Iterator<Item = &Arc<Plugin>> + Clone {
         self.active.iter().filter(move |plugin| plugin.kinds().contains(&kind))
     }
 

@@ -33,9 +33,15 @@
 //! | a restart with a bad file | `folder_changes::a_restart…`, `sidecars::a_restart_runs_what_last_ran_as_it_last_ran` |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bench;
 mod folder_changes;
 mod refusals;
 mod running;
 mod seam;
 mod sidecars;
 mod support;
+
+/// What the bench is over.
+mod sut {
+    pub use crate::{config, plugin};
+}

@@ -188,9 +188,13 @@ impl Policy {
     }
 
     /// The taggers that will be asked about an answer.
-    pub fn taggers(&self, head: bool) -> Vec<PluginRef> {
-        let asked = self.lineup.of(PluginKind::Tagger).iter().filter(|plugin| plugin.wants_tags(head));
-        asked.map(|plugin| plugin.named(PluginKind::Tagger)).collect()
+    pub fn taggers(&self, head: bool) -> impl Iterator<Item = Named<'_>> + Clone {
+        let all = self.lineup.of(PluginKind::Tagger).iter();
+        all.filter(move |plugin| plugin.wants_tags(head)).map(|plugin| Named {
+            kind: PluginKind::Tagger,
+            name: plugin.name(),
+            digest: plugin.digest(),
+        })
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.
@@ -226,7 +230,11 @@ impl Policy {
             match tags::accept(tag, head) {
                 Ok(accepted) => {
                     for tag in accepted.into_iter().flatten() {
-                        all.retain(|other| (&other.name, other.sink) != (&tag.name, tag.sink));
+                        // At most one, because each was kept out of the list in the same way.
+                        let same = |other: &Tag| other.sink == tag.sink && other.name == tag.name;
+                        if let Some(at) = all.iter().position(same) {
+                            all.remove(at);
+                        }
                         all.push(tag);
                     }
                 }
@@ -262,18 +270,38 @@ fn add(ranking: &mut Ranking, weight: f64, name: Arc<str>, votes: Vec<Vote>) {
     ranking.votes.push((name, votes));
 }
 
+/// A plugin as the policy line names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// What it was asked for.
+    pub kind: PluginKind,
+    /// Its name.
+    pub name: &'a str,
+    /// SHA-256 of its bytes, in hex.
+    pub digest: &'a str,
+}
+
+impl<'a> From<&'a PluginRef> for Named<'a> {
+    fn from(plugin: &'a PluginRef) -> Self {
+        Self { kind: plugin.kind, name: &plugin.name, digest: &plugin.digest }
+    }
+}
+
 /// The value of `x-sluice-policy`: `g7 router=NAME@8hex classifier=… tagger=…`, those that were asked, each
 /// once.
-pub fn policy_line(generation: u64, asked: &[PluginRef]) -> String {
-    let mut line = format!("g{generation}");
+pub fn policy_line<'a>(generation: u64, asked: impl Iterator<Item = Named<'a>> + Clone) -> String {
+    let mut line = String::with_capacity(128);
+    // Writing to a string cannot fail.
+    let _ = write!(line, "g{generation}");
     for kind in PluginKind::ALL {
-        for (at, plugin) in asked.iter().enumerate().filter(|(_, plugin)| plugin.kind == kind) {
-            if asked[..at].contains(plugin) {
+        for (at, plugin) in asked.clone().enumerate().filter(|(_, plugin)| plugin.kind == kind) {
+            if asked.clone().take(at).any(|before| before == plugin) {
                 continue;
             }
-            let digest = plugin.digest.get(..8).unwrap_or(&plugin.digest);
-            // Writing to a string cannot fail.
-            let _ = write!(line, " {}={}@{digest}", kind.as_str(), plugin.name);
+            let digest = plugin.digest.get(..8).unwrap_or(plugin.digest);
+            for part in [" ", kind.as_str(), "=", plugin.name, "@", digest] {
+                line.push_str(part);
+            }
         }
     }
     line

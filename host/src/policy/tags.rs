@@ -44,17 +44,21 @@ pub fn accept(tag: Tag, head: bool) -> Result<[Option<Tag>; 2], Refused> {
     if tag.value.len() > VALUE_MAX {
         return Err(Refused::Value { name: tag.name, bytes: tag.value.len() });
     }
-    let header = (to_header && head).then(|| Tag {
-        name: tag.name.clone(),
-        value: visible(&tag.value),
-        sink: Sink::Header,
-    });
-    let record = to_record.then_some(Tag { sink: Sink::Record, ..tag });
-    Ok([header, record])
+    let as_header = |tag: Tag| Tag { value: visible(tag.value), sink: Sink::Header, ..tag };
+    let as_record = |tag: Tag| Tag { sink: Sink::Record, ..tag };
+    Ok(match (to_header && head, to_record) {
+        (true, true) => [Some(as_header(tag.clone())), Some(as_record(tag))],
+        (true, false) => [Some(as_header(tag)), None],
+        (false, true) => [None, Some(as_record(tag))],
+        (false, false) => [None, None],
+    })
 }
 
 /// Visible ASCII and spaces between; everything else percent-encoded as UTF-8.
-fn visible(value: &str) -> String {
+fn visible(value: String) -> String {
+    if value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return value;
+    }
     let inside = value.trim_matches(' ').len();
     let leading = value.len() - value.trim_start_matches(' ').len();
     let mut text = String::with_capacity(value.len());

@@ -9,7 +9,7 @@ fn plugin(name: &str, kind: PluginKind) -> PluginRef {
 #[test]
 fn the_policy_line_names_each_plugin_that_was_asked_once_and_by_kind() {
     use PluginKind::{Classifier, Router, Tagger};
-    assert_eq!(policy_line(3, &[]), "g3");
+    assert_eq!(policy_line(3, [].into_iter()), "g3");
     let asked = [
         plugin("b", Classifier),
         plugin("r1", Router),
@@ -18,7 +18,7 @@ fn the_policy_line_names_each_plugin_that_was_asked_once_and_by_kind() {
         plugin("b", Tagger),
     ];
     assert_eq!(
-        policy_line(7, &asked),
+        policy_line(7, asked.iter().map(Named::from)),
         "g7 router=r1@01234567 router=r2@01234567 classifier=b@01234567 tagger=b@01234567"
     );
 }

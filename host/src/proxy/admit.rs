@@ -16,13 +16,14 @@ use sluice_core::lens::wire::Wire;
 
 use super::Shared;
 use super::call::Call;
+use super::caller;
 use super::error::Failure;
 use super::plan::Choice;
 use super::request::forwarded;
 use super::settle::Ledger;
 use crate::clock;
 use crate::generation::Route;
-use crate::state::{GateRefusal, Priority};
+use crate::state::{Gate, GateRefusal, Permit, Priority};
 
 /// Longest wait for a request body, and for what is read on of one that is too large.
 const BODY_WAIT: Duration = Duration::from_secs(120);
@@ -59,7 +60,7 @@ impl From<Failure> for NotRead {
     }
 }
 
-/// Reads the body and finds the route. On failure the ledger comes back with what is to be said.
+/// Finds out who calls, reads the body and finds the route. On failure the ledger comes back with what is to be said.
 pub(super) async fn admit(
     mut ledger: Box<Ledger>,
     request: Request<Incoming>,
@@ -70,9 +71,9 @@ pub(super) async fn admit(
             let retries = ledger.generation().cells.retry_budget.clone();
             retries.call(ledger.arrival());
             let mut call = Box::new(Call {
-                choice: Choice::new(route.targets.len()),
-                switches_left: route.config.max_switches,
+                choice: Choice::default(),
                 failed_credentials: Vec::new(),
+                own: None,
                 global: None,
                 route,
                 chat,
@@ -98,6 +99,13 @@ async fn read(
 ) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), NotRead> {
     let (head, body) = request.into_parts();
     let generation = ledger.generation().clone();
+    match caller::identify(&generation, &head.headers) {
+        Ok(caller) => ledger.calls(caller),
+        Err(failure) => {
+            ledger.shared().tracker.spawn(read_on(body));
+            return Err(failure.into());
+        }
+    }
     let limit = generation.config.limits.body;
     let bytes = collect(body, limit, ledger.shared()).await?;
     // The client's own time to send it is not the gateway's.
@@ -120,6 +128,7 @@ async fn read(
     ledger.budget = Some(budget);
     ledger.policy = route.policy.clone();
     ledger.model = Some(route.config.name.clone());
+    caller::may_call(ledger, &route.config.name)?;
     let headers = forwarded(&head.headers, &generation.config.forward_headers, ledger.id());
     Ok((route.clone(), chat, headers, budget))
 }
@@ -132,7 +141,7 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
         id: ledger.id().clone(),
         model: chat.model.as_str().into(),
         task: headers.get("x-sluice-task").and_then(text),
-        caller: None,
+        caller: ledger.facts.caller.clone(),
         input_tokens: chat.input_tokens,
         max_output_tokens: chat.max_output_tokens,
         streaming: chat.stream,
@@ -146,30 +155,45 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
     }
 }
 
-/// The global gate. Its wait is inside the budget.
+/// The limits of the caller, then the global gate.
 async fn enter(call: &mut Call) -> Result<(), Failure> {
+    // Until the call is in, this gives itself back, whoever turns it away.
+    let spending = caller::enter(call).await?;
     let gate = call.ledger.generation().global_gate().clone();
+    call.global = Some(pass(call, &gate).await.map_err(|shut| match shut {
+        Shut::Draining => Failure::Draining,
+        Shut::Deadline => Failure::BudgetExhausted,
+        Shut::Gate(GateRefusal::Full) => Failure::QueueFull,
+        Shut::Gate(GateRefusal::TimedOut) => Failure::QueueTimeout,
+    })?);
+    call.ledger.spending = spending;
+    Ok(())
+}
+
+/// Why a call did not come through a gate.
+pub(super) enum Shut {
+    /// The gateway goes down.
+    Draining,
+    /// Its own time was over.
+    Deadline,
+    /// The gate refused it.
+    Gate(GateRefusal),
+}
+
+/// A permit of a gate, waited for inside the budget.
+pub(super) async fn pass(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Shut> {
     if let Some(permit) = gate.try_enter(Priority::Newcomer) {
-        call.global = Some(permit);
-        return Ok(());
+        return Ok(permit);
     }
-    let deadline = call.budget.deadline();
+    let (began, deadline) = (clock::now(), call.budget.deadline());
     let shared = call.ledger.shared().clone();
     let entered = tokio::select! {
         entered = gate.enter(Priority::Newcomer, deadline) => entered,
-        () = shared.draining.cancelled() => return Err(Failure::Draining),
+        () = shared.draining.cancelled() => return Err(Shut::Draining),
     };
     let now = clock::now();
-    call.ledger.waited += now.saturating_duration_since(call.ledger.arrival());
-    match entered {
-        Ok(permit) => {
-            call.global = Some(permit);
-            Ok(())
-        }
-        Err(_) if now >= deadline => Err(Failure::BudgetExhausted),
-        Err(GateRefusal::Full) => Err(Failure::QueueFull),
-        Err(GateRefusal::TimedOut) => Err(Failure::QueueTimeout),
-    }
+    call.ledger.waited += now.saturating_duration_since(began);
+    entered.map_err(|refusal| if now >= deadline { Shut::Deadline } else { Shut::Gate(refusal) })
 }
 
 /// The whole body. One that is over the limit is read on for a moment, aside.

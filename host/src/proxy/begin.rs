@@ -3,13 +3,11 @@
 
 use std::time::Instant;
 
-use sluice_core::budget::AttemptClock;
 use tokio_util::task::TaskTracker;
 
 use super::call::Call;
 use super::error::Failure;
 use crate::clock;
-use crate::config::CommitRule;
 use crate::generation::Target;
 use crate::state::{GateRefusal, Lease, Permit, Pick, Priority, Running, Ticket};
 use crate::upstream::Line;
@@ -22,13 +20,18 @@ pub(super) struct Attempt {
     pub number: u32,
     /// When it began.
     pub started: Instant,
-    /// Its limit and the deadline.
-    pub clock: AttemptClock,
     /// The right to teach the breaker.
     pub ticket: Ticket,
     /// The credential in use.
     pub credential: Option<Lease>,
     pub hold: Hold,
+}
+
+/// What an attempt needs, before it has begun. Dropped, nothing has happened.
+pub(super) struct Place {
+    ticket: Ticket,
+    credential: Option<Lease>,
+    permits: Vec<Permit>,
 }
 
 /// What is given back only when the exchange is really over: at once after a proper end, else when its
@@ -67,7 +70,7 @@ impl From<Failure> for NotBegun {
 impl Call {
     /// Takes what an attempt needs: the ticket first, so that one call alone waits as the probe; then a
     /// credential and the permits.
-    pub async fn begin(&mut self, position: usize) -> Result<Attempt, NotBegun> {
+    pub async fn place(&mut self, position: usize) -> Result<Place, NotBegun> {
         let route = self.route.clone();
         let target = &route.targets[position];
         let Ok(ticket) = target.cell.admit(clock::now()) else {
@@ -84,30 +87,21 @@ impl Call {
                 return Err(NotBegun::Skipped);
             }
         };
-        let now = clock::now();
-        if now >= self.budget.deadline() {
-            return Err(NotBegun::End(Failure::BudgetExhausted));
-        }
-        let limits = &target.config;
-        let (own, first_content) = match (self.chat.stream, self.route.config.commit) {
-            (false, _) => (limits.attempt, None),
-            (true, CommitRule::FirstContent) => (limits.first_content, None),
-            (true, CommitRule::Complete) => (limits.attempt, Some(limits.first_content)),
-        };
+        Ok(Place { ticket, credential, permits })
+    }
+
+    /// Begins the attempt that has its place.
+    pub fn begin(&mut self, position: usize, place: Place, now: Instant) -> Attempt {
+        let route = self.route.clone();
+        let target = &route.targets[position];
         let number = self.ledger.attempt_begins(target, self.choice.role(position), now);
-        Ok(Attempt {
-            position,
-            number,
-            started: now,
-            clock: self.budget.attempt(now, own, first_content),
-            ticket,
-            credential,
-            hold: Hold {
-                line: Line::default(),
-                held: Some((permits, target.cell.run())),
-                tracker: self.ledger.shared().tracker.clone(),
-            },
-        })
+        let Place { ticket, credential, permits } = place;
+        let hold = Hold {
+            line: Line::default(),
+            held: Some((permits, target.cell.run())),
+            tracker: self.ledger.shared().tracker.clone(),
+        };
+        Attempt { position, number, started: now, ticket, credential, hold }
     }
 
     /// The permits of one attempt. A call that has to wait gives its global permit back meanwhile, and takes

@@ -1,5 +1,6 @@
 //! One routed request on its way to an answer: which target is tried, what follows a failure, until there is
-//! something to show or nothing left to try. Decisions are the core's; what they cost is paid here.
+//! something to show or nothing left to try. The course is `core::machine`'s, which this drives: what happens is
+//! told to the state the request is in, and what it becomes is done.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,14 +8,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::HeaderMap;
 use sluice_core::budget::{self, Budget};
-use sluice_core::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
+use sluice_core::decide::{NextTarget, RetriesLeft, RetryAllowance};
 use sluice_core::kind::{FailureKind, Role, TransportError};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::lens::splice::Edit;
-use sluice_core::verdict::{Action, Verdict};
+use sluice_core::machine::{After, Attempting, Choosing, Course, Entering, Outlook, Pausing, Rules};
+use sluice_core::verdict::Verdict;
 
 use super::attempt::{self, Expected, Progress, Ready};
-use super::begin::{Attempt, NotBegun};
+use super::begin::{Attempt, NotBegun, Place};
 use super::error::{Failure, LastFault};
 use super::fault::Fault;
 use super::judge::{self, Judged};
@@ -28,6 +30,8 @@ use crate::state::{Lease, Permit};
 
 /// A request whose route is known and whose body was read.
 pub(super) struct Call {
+    /// Its place among the calls of its caller.
+    pub own: Option<Permit>,
     /// Its books.
     pub ledger: Box<Ledger>,
     /// Its route.
@@ -42,26 +46,22 @@ pub(super) struct Call {
     pub global: Option<Permit>,
     /// What the plan said.
     pub choice: Choice,
-    /// Switches that may still be made.
-    pub switches_left: u32,
     /// Credentials this call has failed with: upstream and position.
     pub failed_credentials: Vec<(Arc<str>, usize)>,
 }
 
-/// Why a target does not serve.
-enum Leave {
-    /// Left for the next one.
-    Left(Failure),
-    /// It was not able after all; nothing was tried.
-    Skipped,
-    /// The request ends with this.
-    End(Failure),
+/// How the time at one target ended.
+enum Stayed {
+    /// It serves.
+    Served(Box<(Attempt, Ready)>),
+    /// It was left for the next one.
+    Left(Box<Choosing<Judged>>),
 }
 
-impl From<Failure> for Leave {
-    fn from(failure: Failure) -> Self {
-        Self::End(failure)
-    }
+/// What became of one attempt.
+enum Tried {
+    Served(Box<(Attempt, Ready)>),
+    Failed(Box<After<Judged>>),
 }
 
 impl Call {
@@ -70,106 +70,119 @@ impl Call {
     /// # Errors
     /// What the client is to be told.
     pub async fn run(&mut self) -> Result<(Attempt, Ready), Failure> {
-        let mut last = None;
         self.plan().await?;
-        while let Some(position) = self.next_position().await? {
-            match self.stay(position).await {
-                Ok(served) => return Ok(served),
-                Err(Leave::Left(failure)) => last = Some(failure),
-                Err(Leave::Skipped) => {}
-                Err(Leave::End(failure)) => return Err(failure),
-            }
-        }
-        Err(last.unwrap_or_else(|| self.nobody(clock::now())))
-    }
-
-    async fn stay(&mut self, position: usize) -> Result<(Attempt, Ready), Leave> {
-        let retry = self.route.config.retry;
-        let mut left = RetriesLeft { rate_limit: retry.rate_limit, upstream: retry.upstream };
-        let mut tries = 0;
-        self.choice.tried[position] = true;
-        let mut last: Option<Judged> = None;
+        let mut choosing = Choosing::new(self.budget, self.rules(), self.route.targets.len());
         loop {
-            let attempt = match (self.begin(position).await, last.take()) {
-                (Ok(attempt), _) => attempt,
-                (Err(NotBegun::Skipped), None) => return Err(Leave::Skipped),
-                // The retry found the target refusing: what is left is the switch it stood in the place of.
-                (Err(NotBegun::Skipped), Some(judged)) => {
-                    let verdict = Verdict { action: Action::Switch, ..judged.verdict.clone() };
-                    let at = self.situation(clock::now(), position, &verdict, RetriesLeft::default(), tries);
-                    return Err(self.leave(position, judged, decide::next(&verdict, &at)));
-                }
-                (Err(NotBegun::Saturated(failure)), _) => return Err(self.after_saturation(failure)),
-                (Err(NotBegun::End(failure)), _) => return Err(Leave::End(failure)),
+            let next = self.next_position(choosing.course()).await?;
+            let entering = match choosing.choose(next) {
+                Ok(entering) => entering,
+                Err(Some(last)) => return Err(last.failure),
+                Err(None) => return Err(self.nobody(clock::now())),
             };
-            let body = self.body_for(position);
-            let fault = match self.exchange(&attempt, body).await {
-                Ok(ready) => return Ok((attempt, ready)),
-                Err(fault) => fault,
+            choosing = match self.stay(entering).await? {
+                Stayed::Served(served) => return Ok(*served),
+                Stayed::Left(choosing) => *choosing,
             };
-            let judged = judge::judge(self, attempt, &fault).await?;
-            if fault.by_deadline {
-                return Err(Leave::End(Failure::BudgetExhausted));
-            }
-            let now = clock::now();
-            let at = Situation {
-                other_credential: self.other_credential(self.target(position), judged.credential, now),
-                ..self.situation(now, position, &judged.verdict, left, tries)
-            };
-            match decide::next(&judged.verdict, &at) {
-                Next::Retry { after, paid_by } => {
-                    match paid_by {
-                        RetryAllowance::Credential => {}
-                        RetryAllowance::RateLimit => {
-                            left.rate_limit -= 1;
-                            self.forgive(position, judged.credential);
-                        }
-                        RetryAllowance::Upstream => left.upstream -= 1,
-                    }
-                    tries += 1;
-                    self.pay_retry(position, &judged.verdict);
-                    self.pause(after).await?;
-                    last = Some(judged);
-                }
-                next @ (Next::Switch | Next::End { .. }) => return Err(self.leave(position, judged, next)),
-            }
         }
     }
 
-    /// Leaves a target as was decided: for the next one, or for good.
-    fn leave(&mut self, position: usize, judged: Judged, next: Next) -> Leave {
-        match next {
-            Next::Switch => {
-                self.pay_switch(&judged.verdict);
-                Leave::Left(judged.failure)
-            }
-            Next::End { budget_denied: true } => {
-                let key = self.target(position).cell.key();
-                self.ledger.shared().telemetry.metrics().retry_budget_denied(key);
-                Leave::End(judged.failure)
-            }
-            Next::End { budget_denied: false } | Next::Retry { .. } => Leave::End(judged.failure),
+    fn rules(&self) -> Rules {
+        let retry = &self.route.config.retry;
+        Rules {
+            max_switches: self.route.config.max_switches,
+            retries: RetriesLeft { rate_limit: retry.rate_limit, upstream: retry.upstream },
+            wait_max: retry.max_wait,
+            backoff: retry.backoff,
+            backoff_max: retry.backoff_max,
         }
+    }
+
+    async fn stay(&mut self, mut entering: Entering<Judged>) -> Result<Stayed, Failure> {
+        let position = entering.position();
+        loop {
+            let after = match self.place(position).await {
+                Ok(place) => match self.attempt(entering, place).await? {
+                    Tried::Served(served) => return Ok(Stayed::Served(served)),
+                    Tried::Failed(after) => *after,
+                },
+                Err(NotBegun::Skipped) => {
+                    let now = clock::now();
+                    let outlook = self.outlook(now, position, entering.course(), None);
+                    entering.skipped(now, &outlook, || self.take_from_budget(now))
+                }
+                Err(NotBegun::Saturated(failure)) => {
+                    self.ledger.saturated();
+                    let now = clock::now();
+                    let judged = Judged { verdict: judge::saturation(), failure, credential: None };
+                    let outlook = self.outlook(now, position, entering.course(), Some(&judged));
+                    entering.refused(now, judged, &outlook, || self.take_from_budget(now))
+                }
+                Err(NotBegun::End(failure)) => return Err(failure),
+            };
+            entering = match after {
+                After::Retry(pausing) => self.pause(position, pausing).await?,
+                After::Switch { to, after } => {
+                    self.choice.after = Some((after, self.choice.current_context(&self.route)));
+                    let (name, left) = (&self.route.config.name, to.course().left(clock::now()));
+                    self.ledger.shared().telemetry.metrics().switch(name, left);
+                    return Ok(Stayed::Left(Box::new(to)));
+                }
+                After::Skip(to) => return Ok(Stayed::Left(Box::new(to))),
+                After::End { failure, budget_denied } => {
+                    if budget_denied {
+                        let key = self.target(position).cell.key();
+                        self.ledger.shared().telemetry.metrics().retry_budget_denied(key);
+                    }
+                    return Err(failure.failure);
+                }
+            };
+        }
+    }
+
+    /// One attempt, from the moment everything it needs is there.
+    async fn attempt(&mut self, entering: Entering<Judged>, place: Place) -> Result<Tried, Failure> {
+        let (position, now) = (entering.position(), clock::now());
+        let (own, first_content) = self.limits(position);
+        let attempting = entering.granted(now, own, first_content).ok_or(Failure::BudgetExhausted)?;
+        let attempt = self.begin(position, place, now);
+        let body = self.body_for(position);
+        let fault = match self.exchange(&attempting, &attempt, body).await {
+            Ok(ready) => {
+                attempting.commits();
+                return Ok(Tried::Served(Box::new((attempt, ready))));
+            }
+            Err(fault) => fault,
+        };
+        let judged = judge::judge(self, attempt, &fault).await?;
+        if fault.by_deadline {
+            return Err(Failure::BudgetExhausted);
+        }
+        let now = clock::now();
+        let outlook = self.outlook(now, position, attempting.course(), Some(&judged));
+        let after = attempting.failed(now, judged, &outlook, || self.take_from_budget(now));
+        Ok(Tried::Failed(Box::new(after)))
+    }
+
+    /// What an attempt at a target has for itself, and what it has until its first content where the route holds
+    /// a stream back to its end.
+    fn limits(&self, position: usize) -> (Duration, Option<Duration>) {
+        let limits = &self.target(position).config;
+        match (self.chat.stream, self.route.config.commit) {
+            (false, _) => (limits.attempt, None),
+            (true, CommitRule::FirstContent) => (limits.first_content, None),
+            (true, CommitRule::Complete) => (limits.attempt, Some(limits.first_content)),
+        }
+    }
+
+    /// Takes one retry or switch from what all requests share.
+    fn take_from_budget(&self, now: Instant) -> bool {
+        self.ledger.generation().cells.retry_budget.take(now)
     }
 
     /// A credential whose wait is sat out may be used once more.
     fn forgive(&mut self, position: usize, credential: Option<usize>) {
         let name = self.target(position).upstream.name().clone();
         self.failed_credentials.retain(|(upstream, index)| *upstream != name || Some(*index) != credential);
-    }
-
-    /// A gate of ours refused: a reason to switch, which costs a switch but no retry budget.
-    fn after_saturation(&mut self, failure: Failure) -> Leave {
-        self.ledger.saturated();
-        let verdict = judge::saturation();
-        let at = self.situation(clock::now(), usize::MAX, &verdict, RetriesLeft::default(), 0);
-        match decide::next(&verdict, &at) {
-            Next::Switch => {
-                self.pay_switch(&verdict);
-                Leave::Left(failure)
-            }
-            Next::Retry { .. } | Next::End { .. } => Leave::End(failure),
-        }
     }
 
     /// The client's body as this target gets it. In the place of the first choice, or after a timeout, its
@@ -187,7 +200,12 @@ impl Call {
 
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
     /// the deadline.
-    async fn exchange(&self, attempt: &Attempt, body: Bytes) -> Result<Ready, Fault> {
+    async fn exchange(
+        &self,
+        attempting: &Attempting<Judged>,
+        attempt: &Attempt,
+        body: Bytes,
+    ) -> Result<Ready, Fault> {
         let target = self.target(attempt.position);
         let generation = self.ledger.generation();
         let outgoing = Outgoing {
@@ -210,7 +228,7 @@ impl Call {
         };
         let progress = Progress::default();
         let mut work = std::pin::pin!(attempt::run(&outgoing, &expected, &progress));
-        let mut fires = attempt.clock.fires(attempt.started, false);
+        let mut fires = attempting.fires(attempt.started, false);
         loop {
             tokio::select! {
                 biased;
@@ -218,18 +236,17 @@ impl Call {
                 () = tokio::time::sleep_until(fires.into()) => {}
             }
             let now = clock::now();
-            let by_deadline = now >= self.budget.deadline();
-            let limit_over = attempt.clock.target_to_blame(now, progress.content());
-            if by_deadline || (limit_over && self.could_switch(now, attempt.position)) {
+            let outlook = || self.outlook(now, attempt.position, attempting.course(), None);
+            if let Some(out) = attempting.out_of_time(now, progress.content(), outlook) {
                 return Err(Fault {
                     transport: Some(TransportError::Timeout),
                     status: progress.status(),
-                    by_deadline,
-                    limit_over,
+                    by_deadline: out.by_deadline,
+                    limit_over: out.limit_over,
                     ..Fault::new(progress.stage(self.chat.stream))
                 });
             }
-            fires = attempt.clock.fires(now, progress.content());
+            fires = attempting.fires(now, progress.content());
         }
     }
 
@@ -239,47 +256,44 @@ impl Call {
         self.chat.usage.ask.clone().filter(|_| account)
     }
 
-    fn could_switch(&self, now: Instant, position: usize) -> bool {
-        let verdict = judge::own_limit();
-        decide::could_switch(&self.situation(now, position, &verdict, RetriesLeft::default(), 0))
-    }
-
-    /// Where the call stands, for the core to decide. `position` past the end: no target of its own.
-    /// Whether there is another credential is for the caller to say, who knows which one was in use.
-    fn situation(
+    /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the
+    /// last failure there was.
+    fn outlook(
         &self,
         now: Instant,
         position: usize,
-        verdict: &Verdict,
-        retries_left: RetriesLeft,
-        tries: u32,
-    ) -> Situation {
-        let retry = &self.route.config.retry;
-        let target = self.route.targets.get(position);
-        let context = target.and_then(|t| t.config.target.facts.context);
-        let next = self.next_able(now, verdict.kind, context).map(|next| NextTarget {
+        course: &Course<Judged>,
+        judged: Option<&Judged>,
+    ) -> Outlook {
+        let target = self.target(position);
+        let context = target.config.target.facts.context;
+        let kind = judged.or(course.last()).map(|judged| judged.verdict.kind);
+        let next = self.next_able(now, course, kind, context).map(|next| NextTarget {
             min_budget: min_budget(next, now),
             larger_context: is_larger(next, context),
         });
-        Situation {
-            left: self.budget.left(now),
-            min_budget: target.map_or(Duration::ZERO, |t| min_budget(t, now)),
-            switches_left: self.switches_left,
-            retries_left,
-            wait_max: retry.max_wait,
-            pause: budget::pause(tries, retry.backoff, retry.backoff_max, fastrand::f64()),
-            other_credential: false,
+        Outlook {
+            min_budget: min_budget(target, now),
+            other_credential: judged
+                .is_some_and(|judged| self.other_credential(target, judged.credential, now)),
             budget_allows: self.ledger.generation().cells.retry_budget.has(now),
             next,
+            random: fastrand::f64(),
         }
     }
 
     /// The next target that would be tried after a failure of this kind.
-    fn next_able(&self, now: Instant, kind: FailureKind, context: Option<u32>) -> Option<&Target> {
-        let untried = self.choice.order.iter().filter(|&&p| !self.choice.tried[p]).map(|&p| self.target(p));
+    fn next_able(
+        &self,
+        now: Instant,
+        course: &Course<Judged>,
+        kind: Option<FailureKind>,
+        context: Option<u32>,
+    ) -> Option<&Target> {
+        let untried = self.choice.order.iter().filter(|&&p| course.is_untried(p)).map(|&p| self.target(p));
         let mut able = untried.filter(|t| t.cell.able(now).is_able() && t.upstream.all_aside(now).is_none());
         match kind {
-            FailureKind::ContextLengthExceeded => able.find(|t| is_larger(t, context)),
+            Some(FailureKind::ContextLengthExceeded) => able.find(|t| is_larger(t, context)),
             _ => able.next(),
         }
     }
@@ -301,32 +315,24 @@ impl Call {
             .collect()
     }
 
-    fn pay_retry(&self, position: usize, verdict: &Verdict) {
-        if decide::takes_from_budget(verdict.kind) {
-            self.ledger.generation().cells.retry_budget.take(clock::now());
+    /// Waits before a retry.
+    async fn pause(
+        &mut self,
+        position: usize,
+        pausing: Pausing<Judged>,
+    ) -> Result<Entering<Judged>, Failure> {
+        if pausing.paid_by() == RetryAllowance::RateLimit {
+            self.forgive(position, pausing.failure().credential);
         }
-        let key = self.target(position).cell.key().clone();
-        self.ledger.shared().telemetry.metrics().retry(&key);
-    }
-
-    fn pay_switch(&mut self, verdict: &Verdict) {
-        let now = clock::now();
-        self.switches_left -= 1;
-        self.choice.after = Some((verdict.kind, self.choice.current_context(&self.route)));
-        if decide::takes_from_budget(verdict.kind) {
-            self.ledger.generation().cells.retry_budget.take(now);
-        }
-        self.ledger.shared().telemetry.metrics().switch(&self.route.config.name, self.budget.left(now));
-    }
-
-    async fn pause(&mut self, after: Duration) -> Result<(), Failure> {
+        let shared = self.ledger.shared().clone();
+        shared.telemetry.metrics().retry(self.target(position).cell.key());
+        let after = pausing.pause();
         if after.is_zero() {
-            return Ok(());
+            return Ok(pausing.over());
         }
         self.ledger.waited += after;
-        let shared = self.ledger.shared().clone();
         tokio::select! {
-            () = tokio::time::sleep(after) => Ok(()),
+            () = tokio::time::sleep(after) => Ok(pausing.over()),
             () = shared.draining.cancelled() => Err(Failure::Draining),
         }
     }

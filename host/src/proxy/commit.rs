@@ -17,7 +17,7 @@ use super::ending::Ending;
 use super::error::Failure;
 use super::fault::upstream_request_id;
 use super::relay::{Relay, secrets_of, served};
-use super::request::returned;
+use super::request::{REQUEST_ID, returned};
 use super::respond::{Context, cleaned, error_response};
 use super::settle::Ledger;
 use crate::clock;
@@ -73,8 +73,8 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
 
 /// Shows why a routed request has no answer.
 pub(super) async fn fail(call: Box<Call>, mut failure: Failure) -> Response<Body> {
-    let Call { ledger, route, global, .. } = *call;
-    drop(global);
+    let Call { ledger, route, global, own, .. } = *call;
+    drop((global, own));
     let secrets: Vec<String> =
         route.targets.iter().flat_map(|t| secrets_of(&t.config.target.upstream)).collect();
     if let Failure::Upstream(fault) = &mut failure
@@ -130,18 +130,40 @@ async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Opti
 
 fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
     for tag in tags.into_iter().filter(|tag| tag.sink != Sink::Record) {
-        ledger.decision.response_tags.insert(tag.name.clone(), tag.value.clone());
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(tag.name), HeaderValue::try_from(tag.value)) {
+        if let (Some(name), Ok(value)) = (header_name(&tag.name), HeaderValue::from_str(&tag.value)) {
             head.insert(name, value);
         }
+        ledger.decision.response_tags.push((tag.name, tag.value));
+    }
+    if let Some(caller) = &ledger.caller {
+        caller.add_limits(head);
     }
     add_request_id(ledger.shared(), ledger.id(), head);
+}
+
+/// Headers that the bundled tagger writes, as long as nobody gives them other names. They need not be read
+/// again for every answer.
+static TAGS: [HeaderName; 9] = [
+    HeaderName::from_static("x-sluice-model"),
+    HeaderName::from_static("x-sluice-route"),
+    HeaderName::from_static("x-sluice-degraded"),
+    HeaderName::from_static("x-sluice-upstream"),
+    HeaderName::from_static("x-sluice-served-model"),
+    HeaderName::from_static("x-sluice-failure-kind"),
+    HeaderName::from_static("x-sluice-attempts"),
+    HeaderName::from_static("x-sluice-latency-ms"),
+    HeaderName::from_static("x-sluice-policy"),
+];
+
+fn header_name(name: &str) -> Option<HeaderName> {
+    let known = TAGS.iter().find(|known| known.as_str() == name);
+    known.cloned().or_else(|| HeaderName::try_from(name).ok())
 }
 
 /// The headers every answer has.
 pub(super) fn add_request_id(shared: &Arc<Shared>, id: &str, head: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
-        head.insert("x-request-id", id);
+        head.insert(REQUEST_ID, id);
     }
     if shared.draining.is_cancelled() {
         head.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -16,6 +16,25 @@ pub(super) const INTERNAL: &str = "internal_error";
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Failure {
+    /// Callers have keys, and this one has none of them.
+    InvalidApiKey {
+        /// It sent something.
+        sent: bool,
+    },
+    /// Its key is not for this route.
+    RouteNotAllowed,
+    /// A limit of its own.
+    CallerLimit {
+        /// Which.
+        of: CallerLimit,
+        /// Until it fits; none: it never will.
+        wait: Option<Duration>,
+    },
+    /// Its money for today.
+    CallerBudget {
+        /// Until it fits; none: it never will.
+        wait: Option<Duration>,
+    },
     /// The body is not what it must be.
     Body(BodyError),
     /// A request header the gateway reads is not what it must be.
@@ -79,6 +98,17 @@ pub(super) enum Failure {
     Upstream(Box<LastFault>),
 }
 
+/// What a caller has too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallerLimit {
+    /// Calls at a time.
+    InFlight,
+    /// Requests a minute.
+    Requests,
+    /// Tokens a minute.
+    Tokens,
+}
+
 /// The failure of the last attempt, as far as the client may know it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LastFault {
@@ -130,6 +160,9 @@ impl Failure {
     /// Status for the client.
     pub fn status(&self) -> StatusCode {
         let status = match self {
+            Self::InvalidApiKey { .. } => 401,
+            Self::RouteNotAllowed => 403,
+            Self::CallerLimit { .. } | Self::CallerBudget { .. } => 429,
             Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete | Self::NoCapableTarget { .. } => 400,
             Self::BodyTooLarge { .. } => 413,
             Self::ModelNotFound { .. } | Self::NotFound => 404,
@@ -152,6 +185,10 @@ impl Failure {
     /// `error.code`.
     pub fn code(&self) -> String {
         match self {
+            Self::InvalidApiKey { .. } => "invalid_api_key",
+            Self::RouteNotAllowed => "route_not_allowed",
+            Self::CallerLimit { .. } => "caller_limit",
+            Self::CallerBudget { .. } => "caller_budget",
             Self::Body(BodyError::Json(_)) => "invalid_json",
             Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete => "invalid_request",
             Self::BodyTooLarge { .. } => "body_too_large",
@@ -199,7 +236,12 @@ impl Failure {
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::NoCapableTarget { .. } => Outcome::InvalidRequest,
-            Self::ExcludedByPolicy | Self::PluginDenied => Outcome::Denied,
+            Self::InvalidApiKey { .. }
+            | Self::RouteNotAllowed
+            | Self::CallerLimit { .. }
+            | Self::CallerBudget { .. }
+            | Self::ExcludedByPolicy
+            | Self::PluginDenied => Outcome::Denied,
             Self::QueueFull | Self::QueueTimeout | Self::Draining => Outcome::Refused,
             Self::NoHealthyTarget { .. } | Self::RateLimited { .. } | Self::Internal => Outcome::Exhausted,
             Self::CredentialDenied => Outcome::RejectedUpstream,
@@ -216,7 +258,7 @@ impl Failure {
         match self {
             Self::Body(BodyError::Field { field, .. }) => Some((*field).to_owned()),
             Self::Body(BodyError::Duplicate(key)) => Some(key.clone()),
-            Self::ModelNotFound { .. } => Some("model".to_owned()),
+            Self::ModelNotFound { .. } | Self::RouteNotAllowed => Some("model".to_owned()),
             Self::Upstream(fault) if fault.passes_on() => fault.error.as_ref().and_then(|e| e.param.clone()),
             _ => None,
         }
@@ -226,6 +268,9 @@ impl Failure {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::NoHealthyTarget { wait } | Self::RateLimited { wait } => Some(wait.unwrap_or_default()),
+            Self::CallerLimit { wait, .. } | Self::CallerBudget { wait } => {
+                Some(wait.unwrap_or(Duration::MAX))
+            }
             Self::Upstream(fault) if fault.retry_after.is_some() => fault.retry_after,
             _ => matches!(self.status().as_u16(), 429 | 503).then_some(Duration::from_secs(1)),
         }
@@ -235,9 +280,10 @@ impl Failure {
     pub fn is_final(&self) -> bool {
         match self {
             Self::CredentialDenied => true,
-            Self::NoHealthyTarget { wait } | Self::RateLimited { wait } => {
-                wait.is_none_or(|wait| wait > Duration::from_secs(60))
-            }
+            Self::NoHealthyTarget { wait }
+            | Self::RateLimited { wait }
+            | Self::CallerLimit { wait, .. }
+            | Self::CallerBudget { wait } => wait.is_none_or(|wait| wait > Duration::from_secs(60)),
             Self::Upstream(fault) => {
                 fault.passes_on()
                     || matches!(fault.kind, FailureKind::AuthDenied | FailureKind::QuotaExhausted)
@@ -251,6 +297,20 @@ impl Failure {
     /// text, but for the kinds whose reason is passed on.
     pub fn message(&self) -> String {
         match self {
+            Self::InvalidApiKey { sent: false } => {
+                "an API key is needed; send it as \"authorization: Bearer KEY\"".to_owned()
+            }
+            Self::InvalidApiKey { sent: true } => "the API key is not known here".to_owned(),
+            Self::RouteNotAllowed => {
+                "the API key is not for this model; GET /v1/models lists those it is for".to_owned()
+            }
+            Self::CallerLimit { of, wait } => caller_message(*of, wait.is_none()).to_owned(),
+            Self::CallerBudget { wait: None } => {
+                "the request may cost more than the API key may spend on a day".to_owned()
+            }
+            Self::CallerBudget { wait: Some(_) } => {
+                "what the API key may spend today leaves no room for the request".to_owned()
+            }
             Self::Body(error) => error.to_string(),
             Self::Header { name, expected } => format!("{name}: expected {expected}"),
             Self::BodyIncomplete => "the request body did not arrive whole in time".to_owned(),
@@ -282,6 +342,17 @@ impl Failure {
             Self::BudgetExhausted => "the time budget of the request is used up".to_owned(),
             Self::Internal => "the gateway failed; its log knows the request id".to_owned(),
             Self::Upstream(fault) => upstream_message(fault),
+        }
+    }
+}
+
+fn caller_message(of: CallerLimit, never: bool) -> &'static str {
+    match (of, never) {
+        (CallerLimit::InFlight, _) => "too many requests of the API key run at a time",
+        (CallerLimit::Requests, _) => "the API key has used up its requests per minute",
+        (CallerLimit::Tokens, false) => "the tokens per minute of the API key leave no room for the request",
+        (CallerLimit::Tokens, true) => {
+            "the request may take more tokens than the API key has per minute; shorten it or its output limit"
         }
     }
 }

@@ -46,6 +46,12 @@ pub(super) struct Judged {
     pub credential: Option<usize>,
 }
 
+impl AsRef<Verdict> for Judged {
+    fn as_ref(&self) -> &Verdict {
+        &self.verdict
+    }
+}
+
 /// Judges a failed attempt, teaches whoever learns from it, and ends it.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ mod attempt;
 mod begin;
 mod body;
 mod call;
+mod caller;
 mod clocks;
 mod commit;
 mod ending;
@@ -23,7 +24,8 @@ mod respond;
 mod settle;
 mod unwind;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +81,7 @@ pub async fn call(
                 set_write_limit(call.route.config.client_write);
                 Box::pin(drive(call)).await
             }
-            Err(NotAdmitted::Refused(ledger, failure)) => commit::refuse(ledger, &failure).await,
+            Err(NotAdmitted::Refused(ledger, failure)) => refuse(ledger, failure).await,
             // Nobody is there to read it; the books say so.
             Err(NotAdmitted::Left) => without_books(shared, &id, &Failure::BodyIncomplete),
         }
@@ -91,6 +93,11 @@ pub async fn call(
             without_books(shared, &id, &Failure::Internal)
         }
     }
+}
+
+/// Apart, so that a call which is answered does not carry the place for it.
+fn refuse(ledger: Box<Ledger>, failure: Failure) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+    Box::pin(async move { commit::refuse(ledger, &failure).await })
 }
 
 async fn drive(mut call: Box<call::Call>) -> Response<Body> {
@@ -122,7 +129,7 @@ fn without_books(shared: &Arc<Shared>, id: &str, failure: &Failure) -> Response<
 /// Answers a request for a path that is not there.
 pub async fn not_found(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
     let ledger = open(shared, &request);
-    commit::refuse(ledger, &Failure::NotFound).await
+    refuse(ledger, Failure::NotFound).await
 }
 
 /// Answers a request with a method its path does not take.
@@ -132,21 +139,27 @@ pub async fn method_not_allowed(
     allow: &'static str,
 ) -> Response<Body> {
     let ledger = open(shared, &request);
-    commit::refuse(ledger, &Failure::MethodNotAllowed { allow }).await
+    refuse(ledger, Failure::MethodNotAllowed { allow }).await
 }
 
-/// The models there are, or one of them: every route is one.
+/// The models a caller may use, or one of them: every route is one.
 pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&str>) -> Response<Body> {
     let generation = shared.current.load();
     let entry =
         |name: &str| serde_json::json!({"id": name, "object": "model", "created": 0, "owned_by": "sluice"});
     let id = admit::request_id(request.headers());
+    let caller = match caller::identify(&generation, request.headers()) {
+        Ok(caller) => caller,
+        Err(failure) => return without_books(shared, &id, &failure),
+    };
+    let may_call = |name: &str| caller.as_ref().is_none_or(|caller| caller.config.may_call(name));
     let mut response = match one {
         None => {
-            let all: Vec<_> = generation.config.routes.keys().map(|name| entry(name)).collect();
+            let names = generation.config.routes.keys().filter(|name| may_call(name));
+            let all: Vec<_> = names.map(|name| entry(name)).collect();
             json(&serde_json::json!({"object": "list", "data": all}))
         }
-        Some(name) if generation.route(name).is_some() => json(&entry(name)),
+        Some(name) if generation.route(name).is_some() && may_call(name) => json(&entry(name)),
         Some(name) => return without_books(shared, &id, &Failure::ModelNotFound { model: name.to_owned() }),
     };
     commit::add_request_id(shared, &id, response.headers_mut());
@@ -163,6 +176,14 @@ pub fn page(
     let mut response = Response::new(Body::full(text.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    commit::add_request_id(shared, &admit::request_id(request.headers()), response.headers_mut());
+    response
+}
+
+/// An answer without anything in it.
+pub fn no_content(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
     commit::add_request_id(shared, &admit::request_id(request.headers()), response.headers_mut());
     response
 }

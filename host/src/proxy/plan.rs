@@ -4,43 +4,32 @@ use std::time::{Duration, Instant};
 
 use sluice_core::facts::Candidate;
 use sluice_core::kind::{FailureKind, Role};
+use sluice_core::machine::Course;
 use sluice_core::plan::{NoTarget, Plan, Standing};
 
 use super::call::Call;
 use super::error::Failure;
 use super::fit::{self, Lack};
+use super::judge::Judged;
 use crate::clock;
 use crate::generation::{Route, Target};
 use crate::state::{Able, AsideState};
 use crate::telemetry::decisions::ScoreRow;
 use crate::telemetry::record;
 
-/// What the plan of a call said, and how far it was used up.
-#[derive(Debug)]
+/// What the plan of a call said.
+#[derive(Debug, Default)]
 pub(super) struct Choice {
     /// Positions in the order they are to be tried.
     pub order: Vec<usize>,
     /// The one that counts as first choice.
     pub first_choice: Option<usize>,
-    /// Positions that are done with.
-    pub tried: Vec<bool>,
     /// After a switch: the kind of the failure, and the declared context of the target that was left.
     pub after: Option<(FailureKind, Option<u32>)>,
     current: Option<usize>,
 }
 
 impl Choice {
-    /// Nothing planned yet.
-    pub fn new(targets: usize) -> Self {
-        Self {
-            order: Vec::new(),
-            first_choice: None,
-            tried: vec![false; targets],
-            after: None,
-            current: None,
-        }
-    }
-
     /// First choice or not.
     pub fn role(&self, position: usize) -> Role {
         if self.first_choice == Some(position) { Role::Primary } else { Role::Fallback }
@@ -157,7 +146,7 @@ impl Call {
 
     /// The position to try next. After a failed attempt, the routers are asked again when there is still
     /// something to choose.
-    pub async fn next_position(&mut self) -> Result<Option<usize>, Failure> {
+    pub async fn next_position(&mut self, course: &Course<Judged>) -> Result<Option<usize>, Failure> {
         let now = clock::now();
         let after = self.choice.after.take();
         let route = self.route.clone();
@@ -173,7 +162,7 @@ impl Call {
             .order
             .iter()
             .copied()
-            .filter(|&p| !self.choice.tried[p] && Blocked::of(&route.targets[p], now).is_none())
+            .filter(|&p| course.is_untried(p) && Blocked::of(&route.targets[p], now).is_none())
             .filter(may)
             .collect();
         if self.ledger.attempts() > 0 && left.len() > 1 {

@@ -39,7 +39,12 @@ impl Outgoing<'_> {
 }
 
 /// Headers that always pass.
-const PASSED: [&str; 4] = ["content-type", "accept", "traceparent", "tracestate"];
+static PASSED: [HeaderName; 4] = [
+    header::CONTENT_TYPE,
+    header::ACCEPT,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
 /// Headers that never pass, whatever a configuration lists: they belong to one connection, to the framing,
 /// or to somebody's identity.
 const NEVER: [&str; 17] = [
@@ -62,6 +67,9 @@ const NEVER: [&str; 17] = [
     "content-encoding",
 ];
 
+/// The id of a request, on both sides of the gateway.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// What the `connection` header of a message names as its own hop's, lower case.
 fn hop_headers(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
@@ -71,19 +79,15 @@ fn hop_headers(headers: &HeaderMap) -> Vec<String> {
 /// What of the client's headers goes upstream: an allow-list, less what is of the client's hop.
 pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &str) -> HeaderMap {
     let hop = hop_headers(client);
-    let mut out = HeaderMap::with_capacity(8);
-    let names = PASSED.iter().copied().chain(listed.iter().map(HeaderName::as_str));
-    for name in names.filter(|name| !NEVER.contains(name) && !hop.iter().any(|h| h == name)) {
-        let Ok(key) = HeaderName::from_bytes(name.as_bytes()) else { continue };
-        if out.contains_key(&key) {
-            continue;
-        }
-        for value in client.get_all(&key) {
-            out.append(key.clone(), value.clone());
+    // With what belongs to the upstream it has room for the headers of an ordinary call.
+    let mut out = HeaderMap::with_capacity(6);
+    for (name, value) in client {
+        if PASSED.contains(name) || listed.contains(name) {
+            pass(&mut out, &hop, name, value);
         }
     }
     if let Ok(id) = HeaderValue::from_str(request_id) {
-        out.insert("x-request-id", id);
+        out.insert(REQUEST_ID, id);
     }
     out
 }
@@ -91,11 +95,16 @@ pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &
 /// What of an upstream's headers goes back to the client: an allow-list, less what is of the upstream's hop.
 pub(super) fn returned(upstream: &HeaderMap, listed: &[HeaderName], into: &mut HeaderMap) {
     let hop = hop_headers(upstream);
-    let passes = |name: &str| !NEVER.contains(&name) && !hop.iter().any(|h| h == name);
-    for name in listed.iter().filter(|name| passes(name.as_str())) {
-        for value in upstream.get_all(name) {
-            into.append(name.clone(), value.clone());
+    for (name, value) in upstream {
+        if listed.contains(name) {
+            pass(into, &hop, name, value);
         }
+    }
+}
+
+fn pass(into: &mut HeaderMap, hop: &[String], name: &HeaderName, value: &HeaderValue) {
+    if !NEVER.contains(&name.as_str()) && !hop.iter().any(|hop| hop == name.as_str()) {
+        into.append(name.clone(), value.clone());
     }
 }
 

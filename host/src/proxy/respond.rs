@@ -102,8 +102,14 @@ pub(super) fn error_response(failure: &Failure, context: Context) -> Response<Bo
     if failure.is_final() {
         headers.insert("x-should-retry", HeaderValue::from_static("false"));
     }
-    if let Failure::MethodNotAllowed { allow } = failure {
-        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+    match failure {
+        Failure::MethodNotAllowed { allow } => {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        Failure::InvalidApiKey { .. } => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
     }
     response
 }

@@ -3,6 +3,7 @@
 //! A [`Ledger`] settles exactly once, in its `Drop`: with the ending it was given, or, when it was given none, as
 //! a client that left. So no path out of the proxy can forget a request, and none can count it twice.
 
+mod spending;
 mod telling;
 
 use std::borrow::Cow;
@@ -18,11 +19,13 @@ use sluice_core::kind::{FailureKind, Outcome, Role};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Shared;
+use super::caller::Known;
 use super::ending::Ending;
 use super::respond::AttemptView;
 use crate::clock;
 use crate::generation::{Generation, Target};
 use crate::policy::{self, Policy};
+use crate::state::Spending;
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
@@ -54,6 +57,10 @@ pub(super) struct Ledger {
     pub policy: Policy,
     /// A tagger that must answer could not: none is asked again.
     pub tagger_denied: bool,
+    /// Who calls; none: callers have no keys.
+    pub caller: Option<Known>,
+    /// What it has taken of its caller's limits, once it is let in.
+    pub spending: Option<Spending>,
     /// Plugins that were asked, in order, each once.
     asked: Vec<PluginRef>,
     attempts: Vec<AttemptNote>,
@@ -102,6 +109,8 @@ impl Ledger {
             facts: RequestFacts { id, seed: fastrand::u64(..), ..RequestFacts::default() },
             model: None,
             budget: None,
+            caller: None,
+            spending: None,
             asked: Vec::new(),
             attempts: Vec::new(),
             first_failure: None,
@@ -140,6 +149,12 @@ impl Ledger {
     /// What the gateway shares between requests.
     pub const fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Notes who calls.
+    pub fn calls(&mut self, caller: Option<Known>) {
+        self.facts.caller = caller.as_ref().map(|caller| caller.config.name.clone());
+        self.caller = caller;
     }
 
     /// Attempts begun so far.
@@ -370,6 +385,7 @@ impl Drop for Ledger {
             }
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
+        self.settle_spending(ending.outcome);
         let telemetry = self.shared.telemetry.clone();
         let asks = self.policy.wants_record_tags() && !self.tagger_denied;
         if !asks || tokio::runtime::Handle::try_current().is_err() {

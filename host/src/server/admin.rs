@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 
+use super::config_page::ConfigBoard;
 use super::conn::Serve;
 use super::io::WriteLimit;
 use super::pages::{self, Page};
@@ -19,13 +20,14 @@ use crate::telemetry::metrics::CONTENT_TYPE;
 pub struct Admin {
     shared: Arc<Shared>,
     health: Arc<Health>,
-    registry: Arc<Registry>,
+    registry: Registry,
+    file: Arc<ConfigBoard>,
 }
 
 impl Admin {
     /// The service of the admin listener.
-    pub fn new(shared: Arc<Shared>, health: Arc<Health>, registry: Arc<Registry>) -> Self {
-        Self { shared, health, registry }
+    pub fn new(shared: Arc<Shared>, health: Arc<Health>, registry: Registry, file: Arc<ConfigBoard>) -> Self {
+        Self { shared, health, registry, file }
     }
 
     fn page(&self, request: &Request<Incoming>) -> Option<Page> {
@@ -34,6 +36,7 @@ impl Admin {
             "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared, Reader::Operator),
             "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.shared)),
             "/debug/plugins" => pages::plugins(self.shared.current.load().number, &self.registry.status()),
+            "/debug/config" => self.file.page(&self.shared.current.load()),
             "/debug/decisions" => {
                 let id = request
                     .uri()

@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 use sluice_core::lens::wire::Wire;
 
 use super::conn::Serve;
+use super::cors;
 use super::io::WriteLimit;
 use super::snapshot::{self, Health, Reader};
 use crate::proxy::{self, Body, Shared};
@@ -35,6 +36,39 @@ fn wire(path: &str) -> Option<Wire> {
 
 const MODELS: &str = "/v1/models";
 
+impl Main {
+    async fn answer(&self, request: Request<Incoming>, writes: &WriteLimit) -> Response<Body> {
+        let shared = &self.shared;
+        let get = matches!(*request.method(), Method::GET | Method::HEAD);
+        if let Some(wire) = wire(request.uri().path()) {
+            return if request.method() == Method::POST {
+                proxy::call(shared, request, wire, &|limit| writes.set(limit)).await
+            } else {
+                proxy::method_not_allowed(shared, request, "POST").await
+            };
+        }
+        match request.uri().path() {
+            "/livez" | "/readyz" if get => {
+                let page = snapshot::health_page(request.uri().path(), &self.health, shared, Reader::Caller);
+                proxy::page(shared, &request, page.status, page.body)
+            }
+            MODELS if get => proxy::models(shared, &request, None),
+            path if path.starts_with("/v1/models/") && get => {
+                let id = percent_decode_str(&path["/v1/models/".len()..]).decode_utf8_lossy().into_owned();
+                proxy::models(shared, &request, Some(&id))
+            }
+            path if path == MODELS
+                || path.starts_with("/v1/models/")
+                || path == "/livez"
+                || path == "/readyz" =>
+            {
+                proxy::method_not_allowed(shared, request, "GET").await
+            }
+            _ => proxy::not_found(shared, request).await,
+        }
+    }
+}
+
 impl Serve for Main {
     fn serve(
         self: Arc<Self>,
@@ -42,36 +76,18 @@ impl Serve for Main {
         writes: WriteLimit,
     ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
         Box::pin(async move {
-            let shared = &self.shared;
-            let get = matches!(*request.method(), Method::GET | Method::HEAD);
-            if let Some(wire) = wire(request.uri().path()) {
-                return if request.method() == Method::POST {
-                    proxy::call(shared, request, wire, &|limit| writes.set(limit)).await
-                } else {
-                    proxy::method_not_allowed(shared, request, "POST").await
-                };
+            let Some(cors) = self.shared.current.load().config.cors.clone() else {
+                return self.answer(request, &writes).await;
+            };
+            let page = cors::Page::of(&cors, &request);
+            if cors::is_preflight(&request) {
+                let mut response = proxy::no_content(&self.shared, &request);
+                page.permit(&request, response.headers_mut());
+                return response;
             }
-            match request.uri().path() {
-                "/livez" | "/readyz" if get => {
-                    let page =
-                        snapshot::health_page(request.uri().path(), &self.health, shared, Reader::Caller);
-                    proxy::page(shared, &request, page.status, page.body)
-                }
-                MODELS if get => proxy::models(shared, &request, None),
-                path if path.starts_with("/v1/models/") && get => {
-                    let id =
-                        percent_decode_str(&path["/v1/models/".len()..]).decode_utf8_lossy().into_owned();
-                    proxy::models(shared, &request, Some(&id))
-                }
-                path if path == MODELS
-                    || path.starts_with("/v1/models/")
-                    || path == "/livez"
-                    || path == "/readyz" =>
-                {
-                    proxy::method_not_allowed(shared, request, "GET").await
-                }
-                _ => proxy::not_found(shared, request).await,
-            }
+            let mut response = Box::pin(self.answer(request, &writes)).await;
+            page.mark(response.headers_mut());
+            response
         })
     }
 }

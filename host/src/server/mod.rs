@@ -3,7 +3,9 @@
 
 mod admin;
 mod calls;
+mod config_page;
 mod conn;
+mod cors;
 mod io;
 mod leaving;
 mod main_routes;
@@ -12,6 +14,7 @@ mod snapshot;
 mod unread;
 
 pub use admin::Admin;
+pub use config_page::{ConfigBoard, Mistake, RejectedConfig};
 pub use conn::{Ends, Listener, Serve, serve_connection};
 pub use leaving::Leaving;
 pub use main_routes::Main;

@@ -28,7 +28,7 @@ pub struct Page {
 }
 
 impl Page {
-    fn of(status: StatusCode, shape: &impl Serialize) -> Self {
+    pub(super) fn of(status: StatusCode, shape: &impl Serialize) -> Self {
         match serde_json::to_string(shape) {
             Ok(body) => Self { status, body },
             // The shapes have text keys only, so this does not happen; an empty 200 would be a lie.

@@ -177,7 +177,9 @@ fn gates(generation: &Generation) -> impl Iterator<Item = &Arc<Gate>> {
         let upstream = cell.upstream().gate();
         cell.gates().filter(move |gate| !Arc::ptr_eq(gate, upstream))
     });
-    std::iter::once(&cells.global).chain(cells.upstreams.values().map(|cell| cell.gate())).chain(of_targets)
+    let of_callers = cells.callers.iter().map(|cell| cell.gate());
+    let of_upstreams = cells.upstreams.values().map(|cell| cell.gate());
+    std::iter::once(&cells.global).chain(of_callers).chain(of_upstreams).chain(of_targets)
 }
 
 /// The gauges of a scrape.
@@ -203,7 +205,7 @@ pub(super) fn scrape(shared: &Shared, plugins: &[PluginStatus]) -> Scrape {
         gates: gates(&generation).map(gate).collect(),
         plugins: plugins.iter().map(plugin_gauges).collect(),
         generation: generation.number,
-        records_spooled: 0,
+        records_spooled: shared.telemetry.records().spooled(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! What outlives a generation: breakers, cool-downs, latencies, gates, credentials and the retry budget.
+//! What outlives a generation: breakers, cool-downs, latencies, gates, credentials, what callers have used of
+//! their limits, and the retry budget.
 //!
 //! Each is a pure machine of the core in a small lock that is held for nanoseconds and never across an
 //! await; whoever watches is told after the lock is free again. [`State::attach`] gives a configuration its
@@ -16,6 +17,7 @@ use sluice_core::retry_budget::{self, RetryBudget};
 
 use crate::config::{self, Config};
 
+mod caller;
 mod gate;
 mod target_cell;
 mod upstream;
@@ -23,6 +25,7 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
+pub use caller::{CallerCell, Spending};
 pub use gate::{Gate, GatePage, GateRefusal, Permit};
 pub use sluice_core::gate::Priority;
 pub use target_cell::{Able, Running, TargetCell, TargetPage, Ticket};
@@ -59,6 +62,7 @@ struct Kept {
     upstreams: BTreeMap<String, upstream::Kept>,
     targets: BTreeMap<String, Arc<target_cell::Kept>>,
     target_gates: BTreeMap<String, Arc<Gate>>,
+    callers: BTreeMap<Arc<str>, Arc<CallerCell>>,
 }
 
 /// The cells of one configuration.
@@ -69,6 +73,8 @@ pub struct Cells {
     pub targets: Vec<Arc<TargetCell>>,
     /// By name.
     pub upstreams: BTreeMap<Arc<str>, Arc<UpstreamCell>>,
+    /// In the order of [`Config::callers`].
+    pub callers: Vec<Arc<CallerCell>>,
     /// Retries and switches against calls.
     pub retry_budget: Arc<RetryBudgetCell>,
 }
@@ -111,9 +117,10 @@ impl State {
                 Arc::new(TargetCell::new(index, upstream, gate, behind))
             })
             .collect();
+        let callers = self.callers(config, &old, &mut kept);
         kept.global = Some(global.clone());
         kept.retry_budget = Some(retry_budget.clone());
-        Cells { global, targets, upstreams, retry_budget }
+        Cells { global, targets, upstreams, callers, retry_budget }
     }
 
     /// Those of the configuration, and those of its targets: the same ones in every checked configuration.
@@ -153,6 +160,22 @@ impl State {
         let gate = self.gate(old.target_gates.get(id).cloned(), &format!("target:{}", target.key), limits);
         kept.target_gates.insert(id.to_owned(), gate.clone());
         Some(gate)
+    }
+
+    /// A caller is the one of its name, whatever its key.
+    fn callers(&self, config: &Config, old: &Kept, kept: &mut Kept) -> Vec<Arc<CallerCell>> {
+        let cell = |caller: &Arc<config::Caller>| {
+            let cell = match old.callers.get(&caller.name) {
+                Some(cell) => {
+                    cell.set(caller);
+                    cell.clone()
+                }
+                None => Arc::new(CallerCell::new(caller, self.watch.clone())),
+            };
+            kept.callers.insert(caller.name.clone(), cell.clone());
+            cell
+        };
+        config.callers.iter().map(cell).collect()
     }
 
     fn gate(&self, old: Option<Arc<Gate>>, name: &str, limits: config::Gate) -> Arc<Gate> {

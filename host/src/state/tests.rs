@@ -82,6 +82,7 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
     let upstreams = targets.iter().map(|target| (target.upstream.name.clone(), target.upstream.clone()));
     Config {
         file: None,
+        shown: config::Shown::default(),
         listen: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
         upstreams: upstreams.collect(),
@@ -102,6 +103,8 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         breaker: BREAKER,
         gates: GATE,
         retry_budget: config::RetryBudget { ratio: 0.0, min_per_second: 1, window: 10 * SECOND },
+        callers: Vec::new(),
+        cors: None,
         limits: config::Limits { body: 1, answer: 1, event: 1, error_body: 1, held_events: 1, held_bytes: 1 },
         drain: config::Drain { window: SECOND, limit: SECOND },
         readiness: config::Readiness::Targets,
@@ -110,6 +113,7 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         return_headers: Vec::new(),
         tags: config::Tags { in_body: false, expose_upstream: true, names: BTreeMap::new() },
         log: config::Log { level: "info".to_owned(), format: config::LogFormat::Json, records: true },
+        records: None,
         decisions: 1,
     }
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 use sluice_core::kind::FailureKind;
 use sluice_core::verdict::{Action, BreakerEffect};
 
-use super::record::{Record, bound_reasons, bound_tags};
+use super::json::Json;
+use super::record::{Record, bound_list, bound_reasons, fields};
 
 /// Most verdicts and most scores of one entry.
 const MAX_ROWS: usize = 1024;
@@ -22,8 +23,8 @@ pub struct Decision {
     pub verdicts: Vec<VerdictRow>,
     /// What each router said about each candidate.
     pub scores: Vec<ScoreRow>,
-    /// Headers that were written on the answer by taggers, by name.
-    pub response_tags: BTreeMap<String, String>,
+    /// Headers that were written on the answer by taggers: names, each once, and values.
+    pub response_tags: Vec<(String, String)>,
 }
 
 /// One verdict.
@@ -60,7 +61,7 @@ impl Decision {
         self.verdicts.truncate(MAX_ROWS);
         self.scores.truncate(MAX_ROWS);
         bound_reasons(self.scores.iter_mut().map(|row| &mut row.reason));
-        bound_tags(&mut self.response_tags);
+        bound_list(&mut self.response_tags);
     }
 }
 
@@ -126,23 +127,20 @@ impl Decisions {
 impl Serialize for Entry {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let decision = &self.decision;
-        let fields = EntryFields {
-            record: &self.record,
-            verdicts: decision.verdicts.iter().map(VerdictFields::of).collect(),
-            scores: decision.scores.iter().map(ScoreFields::of).collect(),
-            response_tags: &decision.response_tags,
-        };
-        fields.serialize(serializer)
+        let mut out = Json::with_capacity(4096);
+        out.put("{");
+        fields(&mut out, &self.record);
+        out.put(r#","verdicts":"#);
+        out.list(&decision.verdicts, |out, row| out.value(&VerdictFields::of(row)));
+        out.put(r#","scores":"#);
+        out.list(&decision.scores, |out, row| out.value(&ScoreFields::of(row)));
+        out.put(r#","response_tags":"#);
+        out.value(
+            &decision.response_tags.iter().map(|(name, value)| (name, value)).collect::<BTreeMap<_, _>>(),
+        );
+        out.put("}");
+        out.into_value().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
-}
-
-#[derive(Serialize)]
-struct EntryFields<'a> {
-    #[serde(flatten)]
-    record: &'a Record,
-    verdicts: Vec<VerdictFields<'a>>,
-    scores: Vec<ScoreFields<'a>>,
-    response_tags: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]

@@ -176,12 +176,16 @@ pub enum Event {
     ConfigReloaded {
         /// The generation it is part of.
         generation: u64,
+        /// Keys that have another value in the file than in this process, which has to start again for them.
+        needs_restart: Vec<&'static str>,
     },
     /// A configuration was refused; the old one stays.
     ConfigRejected {
         /// Why.
         fault: ConfigFault,
-        /// In words, with file, line and column; never a line of the file.
+        /// How many mistakes there are.
+        mistakes: usize,
+        /// All of them in words, one a line, with file, line and column; never a line of the file.
         message: String,
     },
     /// A plugin changed.
@@ -210,7 +214,7 @@ impl Event {
     }
 
     /// How much it matters.
-    pub const fn level(&self) -> Level {
+    pub fn level(&self) -> Level {
         match self {
             Self::Provider { what, .. } => match what {
                 ProviderEvent::RequestFailed
@@ -219,6 +223,7 @@ impl Event {
                 _ => Level::INFO,
             },
             Self::Breaker { to: BreakerState::Open, .. } => Level::WARN,
+            Self::ConfigReloaded { needs_restart, .. } if !needs_restart.is_empty() => Level::WARN,
             Self::Breaker { .. } | Self::ConfigReloaded { .. } => Level::INFO,
             Self::ConfigRejected { .. } => Level::ERROR,
             Self::Plugin { change, .. } => match change {
@@ -252,9 +257,15 @@ impl Event {
                     line.number("ms", whole_ms(*open_for));
                 }
             }
-            Self::ConfigReloaded { generation } => line.number("generation", *generation),
-            Self::ConfigRejected { fault, message } => {
+            Self::ConfigReloaded { generation, needs_restart } => {
+                line.number("generation", *generation);
+                if !needs_restart.is_empty() {
+                    line.text("needs_restart", &needs_restart.join(" "));
+                }
+            }
+            Self::ConfigRejected { fault, mistakes, message } => {
                 line.text("reason", fault.as_str());
+                line.number("mistakes", u32::try_from(*mistakes).unwrap_or(u32::MAX));
                 line.text("message", message);
             }
             Self::Plugin { plugin, change } => {

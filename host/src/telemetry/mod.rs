@@ -7,9 +7,11 @@
 
 pub mod decisions;
 pub mod events;
+mod json;
 pub mod log;
 pub mod metrics;
 pub mod names;
+pub mod queue;
 pub mod record;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use decisions::{Decision, Decisions};
 use events::{Event, PluginChange};
 use log::{LevelError, LineWriter};
 use metrics::{Metrics, MetricsError, Names, PluginReload, RequestSummary};
+use queue::RecordQueue;
 use record::Record;
 
 /// Version of the plugin contract that this host offers first.
@@ -51,6 +54,7 @@ struct Inner {
     metrics: Metrics,
     writer: LineWriter,
     decisions: Decisions,
+    records: RecordQueue,
     log: ArcSwap<LogRules>,
 }
 
@@ -78,6 +82,7 @@ impl Telemetry {
             metrics: Metrics::new(names)?,
             writer,
             decisions: Decisions::new(decisions),
+            records: RecordQueue::default(),
             log: ArcSwap::from_pointee(LogRules::new(log)?),
         })))
     }
@@ -86,6 +91,7 @@ impl Telemetry {
     /// apart: [`log::relevel`].
     pub fn reconfigure(&self, names: &Names, log: &Log, decisions: usize) -> Result<(), TelemetryError> {
         let rules = LogRules::new(log)?;
+        self.0.writer.set_format(log.format);
         self.0.log.store(Arc::new(rules));
         self.0.decisions.resize(decisions);
         self.0.metrics.set_names(names);
@@ -102,6 +108,11 @@ impl Telemetry {
         &self.0.decisions
     }
 
+    /// Records on their way to the store.
+    pub fn records(&self) -> &RecordQueue {
+        &self.0.records
+    }
+
     /// Something happened: one step of its counter, and a line if `log.level` wants it.
     pub fn event(&self, event: &Event) {
         let inner = &*self.0;
@@ -112,17 +123,21 @@ impl Telemetry {
         }
     }
 
-    /// A request has ended. To be called once for each: it is counted, its record is written (`log.records`),
-    /// and it is kept among the last decisions. `overhead` is the gateway's own part of its time.
+    /// A request has ended. To be called once for each: it is counted, its record is written (`log.records`)
+    /// and queued for the store if there is one, and it is kept among the last decisions. `overhead` is the gateway's own part of its time.
     pub fn settled(&self, mut record: Record, decision: Decision, overhead: Option<Duration>) {
         let inner = &*self.0;
         inner.metrics.request_ended(&summary(&record, overhead));
         record.bound();
         let rules = inner.log.load();
         if rules.log.records && !inner.writer.push(record.line(rules.log.format)) {
-            inner.metrics.record_dropped();
+            inner.metrics.records_dropped(1);
         }
-        inner.decisions.push(Arc::new(record), decision);
+        let record = Arc::new(record);
+        if !inner.records.push(&record) {
+            inner.metrics.records_dropped(1);
+        }
+        inner.decisions.push(record, decision);
     }
 
     /// Writes what is queued and takes nothing more; blocks the calling thread for at most `patience`. False:

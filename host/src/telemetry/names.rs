@@ -1,21 +1,10 @@
 //! The closed sets of telemetry, and the one way to declare them.
 
-/// Declares a fieldless enum together with the one spelling of each of its values.
+/// Declares a fieldless enum together with the one spelling of each of its values, which is also what is
+/// serialized.
 macro_rules! closed {
-    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name { $($(#[$vmeta])* $variant,)+ }
-
-        impl $name {
-            /// Every value, in order of declaration.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The spelling used in log, metrics and pages.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-        }
+    ($(#[$meta:meta])* $name:ident { $($variants:tt)+ }) => {
+        sluice_core::spelled! { $(#[$meta])* $name { $($variants)+ } }
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -77,6 +66,16 @@ closed! {
         Draining = "draining",
         /// The upstream said why, in words of its own.
         Other = "other",
+    }
+}
+
+closed! {
+    /// Where records are safe.
+    RecordsTo {
+        /// In the store.
+        Database = "database",
+        /// On disk, until the store is back.
+        Spool = "spool",
     }
 }
 

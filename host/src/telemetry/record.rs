@@ -17,7 +17,7 @@ use super::events::whole_ms;
 use super::log::line::{Line, clip};
 use crate::config::LogFormat;
 
-pub(super) use wire::token_source;
+pub(super) use wire::{fields, token_source};
 
 /// Longest text of one field, bytes. Names of targets and callers come from the configuration and are not
 /// cut.
@@ -147,6 +147,18 @@ impl Record {
         bound_tags(&mut self.tags);
     }
 
+    /// About how much memory it takes, bytes. Only what can grow is looked at.
+    pub fn weight(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let attempts =
+            self.attempts.iter().map(|a| size_of::<AttemptRecord>() + text(&a.upstream_request_id));
+        let choices = self.decision.iter().flatten().map(|c| size_of::<Choice>() + text(&c.reason));
+        let tags = self.tags.iter().map(|(name, value)| 64 + name.len() + value.len());
+        let plugins = self.plugins.len() * size_of::<PluginRef>();
+        let fixed = size_of::<Self>() + 2 * MAX_TEXT + plugins;
+        fixed + attempts.sum::<usize>() + choices.sum::<usize>() + tags.sum::<usize>()
+    }
+
     /// The line of the log, without its line feed: JSON with every field, or one line for people with the
     /// gist.
     pub fn line(&self, format: LogFormat) -> Vec<u8> {
@@ -190,6 +202,15 @@ pub(super) fn bound_tags(tags: &mut BTreeMap<String, String>) {
         tags.pop_last();
     }
     for value in tags.values_mut() {
+        value.truncate(clip(value, MAX_TEXT).len());
+    }
+}
+
+/// Bounds a list of tags in the same way.
+pub(super) fn bound_list(tags: &mut Vec<(String, String)>) {
+    tags.retain(|(name, _)| name.len() <= MAX_TEXT);
+    tags.truncate(MAX_TAGS);
+    for (_, value) in tags {
         value.truncate(clip(value, MAX_TEXT).len());
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper_util::rt::TokioTimer;
 use secrecy::ExposeSecret as _;
+use sluice_core::lens::wire::Wire;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,7 +22,7 @@ use super::dial::{Dial, Io};
 use super::error::{ConnectError, ExchangeError, is_unread};
 use super::line::Line;
 use super::pool::{Connection, Pool, STREAMS_MAX, Sender};
-use crate::config::Upstream;
+use crate::config::{BaseUrl, Upstream};
 use crate::tracked::Tracked;
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
@@ -31,6 +32,9 @@ pub struct Client {
     pool: Arc<Pool>,
     credentials: Vec<HeaderValue>,
     fixed: Vec<(http::HeaderName, HeaderValue)>,
+    host: Option<HeaderValue>,
+    /// Where calls go, by the path behind the base URL.
+    paths: Vec<(&'static str, Uri)>,
     tracker: TaskTracker,
 }
 
@@ -64,7 +68,10 @@ impl Client {
             .headers
             .iter()
             .filter_map(|(name, value)| Some((name.clone(), sensitive(value.expose_secret())?)));
+        let paths = Wire::ALL.into_iter().map(Wire::path);
         Self {
+            host: HeaderValue::from_str(upstream.base.authority.as_str()).ok(),
+            paths: paths.filter_map(|path| Some((path, uri(&upstream.base, path)?))).collect(),
             credentials: credentials.collect(),
             fixed: fixed.collect(),
             pool: Pool::new(upstream.pool_idle, tracker.clone(), stop),
@@ -79,17 +86,35 @@ impl Client {
         &self.upstream
     }
 
+    /// Whether it connects and speaks as `upstream` asks, so that it can go on with its connections. What is in
+    /// its `ca_file` is not looked at.
+    pub fn serves(&self, upstream: &Upstream) -> bool {
+        let own = &*self.upstream;
+        let keys = |of: &Upstream| -> Vec<String> {
+            of.credentials.iter().map(|credential| credential.key.expose_secret().to_owned()).collect()
+        };
+        let headers = |of: &Upstream| -> Vec<_> {
+            of.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
+        };
+        own.name == upstream.name
+            && own.base == upstream.base
+            && own.auth_header == upstream.auth_header
+            && own.pool_idle == upstream.pool_idle
+            && own.ca_file == upstream.ca_file
+            && keys(own) == keys(upstream)
+            && headers(own) == headers(upstream)
+    }
+
     /// Writes what belongs to the upstream into a request: address, host, fixed headers, the credential.
     /// `path` begins with a slash and stands behind the base URL's.
     pub fn address(&self, request: &mut Request<Full<Bytes>>, path: &str, credential: Option<usize>) {
-        let base = &self.upstream.base;
-        let target = match &base.query {
-            Some(query) => format!("{}{path}?{query}", base.path),
-            None => format!("{}{path}", base.path),
-        };
+        let known = self.paths.iter().find(|(known, _)| *known == path);
+        if let Some(uri) = known.map(|(_, uri)| uri.clone()).or_else(|| uri(&self.upstream.base, path)) {
+            *request.uri_mut() = uri;
+        }
         let headers = request.headers_mut();
-        if let Ok(host) = HeaderValue::from_str(base.authority.as_str()) {
-            headers.insert(http::header::HOST, host);
+        if let Some(host) = &self.host {
+            headers.insert(http::header::HOST, host.clone());
         }
         headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in &self.fixed {
@@ -97,9 +122,6 @@ impl Client {
         }
         if let Some(value) = credential.and_then(|index| self.credentials.get(index)) {
             headers.insert(self.upstream.auth_header.clone(), value.clone());
-        }
-        if let Ok(uri) = target.parse() {
-            *request.uri_mut() = uri;
         }
     }
 
@@ -190,6 +212,15 @@ impl Client {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         tokio::time::timeout(limit, opening).await.map_err(|_| ConnectError::TimedOut { limit_ms })?
     }
+}
+
+/// What the request line says. A base URL was checked, so that there is always one.
+fn uri(base: &BaseUrl, path: &str) -> Option<Uri> {
+    let target = match &base.query {
+        Some(query) => format!("{}{path}?{query}", base.path),
+        None => format!("{}{path}", base.path),
+    };
+    target.parse().ok()
 }
 
 impl Sender {

@@ -165,7 +165,7 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> ConnectError {
     if let Some(Unresolved(kind)) = find::<Unresolved>(error) {
         return ConnectError::Dns(io::Error::from(*kind));
     }
-    match find::<io::Error>(error) {
+    match find::<io::Error>(error).map(innermost) {
         Some(io) if io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
             ConnectError::Tls(io::Error::new(io.kind(), io.to_string()))
         }
@@ -177,6 +177,14 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> ConnectError {
         },
         None => ConnectError::Io(io::ErrorKind::Other.into()),
     }
+}
+
+/// Layers put the I/O error of the one below into their own, which then has no cause but that of the inner.
+fn innermost(mut error: &io::Error) -> &io::Error {
+    while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>()) {
+        error = inner;
+    }
+    error
 }
 
 /// The system's resolver, with an error that can be told apart by its type.
@@ -199,5 +207,33 @@ impl Service<Name> for Resolver {
     fn call(&mut self, name: Name) -> Self::Future {
         let resolving = self.0.call(name);
         Box::pin(async move { resolving.await.map_err(|e| Unresolved(e.kind())) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_core::kind::TransportError as T;
+
+    #[test]
+    fn a_handshake_that_fails_is_told_by_what_it_failed_of_however_it_is_wrapped() {
+        let certificate = || {
+            let of = rustls::CertificateError::NotValidForName;
+            io::Error::new(io::ErrorKind::InvalidData, rustls::Error::InvalidCertificate(of))
+        };
+        let reset = || io::Error::from_raw_os_error(104);
+        let eof = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        let cases = [
+            (certificate(), T::Tls),
+            (io::Error::other(certificate()), T::Tls),
+            (io::Error::other(io::Error::other(certificate())), T::Tls),
+            (reset(), T::Reset),
+            (io::Error::other(reset()), T::Reset),
+            (io::Error::other(eof()), T::Tls),
+            (io::Error::other("anything"), T::Unreachable),
+        ];
+        for (error, class) in cases {
+            assert_eq!(classify(&error).class(), class, "{error:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Write policy plugins for the Sluice gateway: one trait, one macro.
 //!
 //! ```ignore
-//! use sluice_sdk::{Candidate, Plugin, RequestFacts, Router, TargetFacts, Vote};
+//! use sluice_sdk::prelude::*;
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Settings { region: String }
@@ -18,8 +18,7 @@
 //!
 //! impl Router for NearFirst {
 //!     fn score(&self, _: &RequestFacts, candidates: &[Candidate]) -> Vec<Vote> {
-//!         let near = |c: &Candidate| self.near.get(c.target as usize) == Some(&true);
-//!         candidates.iter().map(|c| Vote::score(if near(c) { 1.0 } else { 0.0 })).collect()
+//!         Vote::each(candidates, |c| Vote::score(if self.near[c.target as usize] { 1.0 } else { 0.5 }))
 //!     }
 //! }
 //!
@@ -35,6 +34,7 @@
 pub mod bindings;
 mod export;
 pub mod log;
+pub mod prelude;
 mod settings;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use crate::log::Level;
 use crate::{
-    AnswerFacts, BreakerState, Candidate, FailureFacts, Phase, Place, Plugin, RequestFacts, Stage,
+    AnswerFacts, BreakerState, Candidate, FailureFacts, Phase, Place, Plugin, RequestFacts, Router, Stage,
     TargetFacts, settings,
 };
 
@@ -37,6 +37,28 @@ pub fn logged() -> Vec<(Level, String)> {
 /// The text an operator would see.
 pub fn configure<T: Plugin>(settings: &str, targets: Vec<TargetFacts>) -> Result<T, String> {
     T::configure(settings::read(settings)?, targets)
+}
+
+/// The targets in the order the gateway would try them: by score, equal ones as they came, excluded ones left out.
+///
+/// # Panics
+/// There is not exactly one vote for each candidate, or a score is not from 0 to 1: the gateway would refuse the
+/// answer.
+pub fn order<T: Router>(router: &T, request: &RequestFacts, candidates: &[Candidate]) -> Vec<u32> {
+    let votes = router.score(request, candidates);
+    assert_eq!(votes.len(), candidates.len(), "expected one vote for each candidate, got {votes:?}");
+    let mut scored: Vec<(f64, u32)> = Vec::with_capacity(votes.len());
+    for (candidate, vote) in candidates.iter().zip(votes) {
+        if let Some(score) = vote.score {
+            assert!(
+                (0.0..=1.0).contains(&score),
+                "expected a score of 0 to 1, got {score} for {candidate:?}"
+            );
+            scored.push((score, candidate.target));
+        }
+    }
+    scored.sort_by(|one, next| next.0.total_cmp(&one.0));
+    scored.into_iter().map(|(_, target)| target).collect()
 }
 
 /// A target `upstream/model` of the route `chat`, at the position of its index; nothing else is known.

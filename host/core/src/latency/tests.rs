@@ -24,6 +24,19 @@ fn percentiles_are_right_to_two_digits() {
 }
 
 #[test]
+fn what_is_read_follows_the_samples_though_not_each_of_them() {
+    let now = Instant::now();
+    let mut latency = Latency::new();
+    for sample in 1..=2000u64 {
+        latency.record(now, ms(if sample <= 1000 { 10 } else { 5000 }));
+        let read = latency.percentiles(now).unwrap();
+        assert!(read.samples <= sample && sample - read.samples <= sample / 32, "{sample}: {}", read.samples);
+    }
+    let read = latency.percentiles(now).unwrap();
+    assert!(near(read.p50, 10) && near(read.p95, 5000), "{read:?}");
+}
+
+#[test]
 fn samples_out_of_range_count_at_its_ends() {
     let now = Instant::now();
     for (took, expected) in [(Duration::ZERO, 1), (Duration::from_micros(10), 1), (Duration::MAX, 3_600_000)]

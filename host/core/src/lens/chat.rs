@@ -1,7 +1,9 @@
 //! The chat-completions wire: which events of a stream carry meaning, and what a whole answer looks like.
 
+use std::fmt;
+
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::error::ProviderError;
 use super::presence::Presence;
@@ -51,13 +53,40 @@ impl Chunk {
 #[derive(Deserialize)]
 struct RawChunk {
     #[serde(default)]
-    choices: Option<Vec<RawChoice>>,
+    choices: Option<Choices>,
     #[serde(default)]
     error: Presence,
     #[serde(default)]
     object: Marker,
     #[serde(default)]
     usage: Option<RawUsage>,
+}
+
+/// The choices of an event, taken in one by one: none is kept.
+struct Choices(Chunk);
+
+impl<'de> Deserialize<'de> for Choices {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+
+        impl<'de> Visitor<'de> for Each {
+            type Value = Choices;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of choices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Choices, A::Error> {
+                let mut chunk = Chunk { empty: true, ..Chunk::default() };
+                while let Some(choice) = seq.next_element::<RawChoice>()? {
+                    chunk.add(&choice);
+                }
+                Ok(Choices(chunk))
+            }
+        }
+
+        deserializer.deserialize_seq(Each)
+    }
 }
 
 #[derive(Deserialize)]
@@ -139,19 +168,56 @@ enum Marker {
 
 impl<'de> Deserialize<'de> for Marker {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Raw<'a> {
-            Text(#[serde(borrow)] std::borrow::Cow<'a, str>),
-            Null(()),
-            Any(IgnoredAny),
+        /// Asked of every event twice, so that nothing is kept on the way.
+        struct Look;
+
+        impl<'de> Visitor<'de> for Look {
+            type Value = Marker;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Marker, E> {
+                Ok(Marker::None)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Marker, E> {
+                Ok(Marker::Other)
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Marker, E> {
+                Ok(match text {
+                    "" => Marker::None,
+                    "error" => Marker::Error,
+                    _ => Marker::Other,
+                })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Marker, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Marker::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Marker, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Marker::Other)
+            }
         }
-        Ok(match Raw::deserialize(deserializer)? {
-            Raw::Text(text) if text.is_empty() => Self::None,
-            Raw::Text(text) if text == "error" => Self::Error,
-            Raw::Null(()) => Self::None,
-            Raw::Text(_) | Raw::Any(_) => Self::Other,
-        })
+
+        deserializer.deserialize_any(Look)
     }
 }
 
@@ -164,7 +230,10 @@ pub fn read_event(data: &[u8]) -> Meaning {
     if trimmed.is_empty() {
         return Meaning::Nothing;
     }
-    let Ok(raw) = serde_json::from_slice::<RawChunk>(trimmed) else {
+    // Values that nobody looks at are skipped unread: bytes that are no text would pass in them, and break the
+    // decoders of clients.
+    let Ok(text) = std::str::from_utf8(trimmed) else { return Meaning::Malformed };
+    let Ok(raw) = serde_json::from_str::<RawChunk>(text) else {
         // A well-formed error may sit in an object whose other members are of no known shape.
         return match ProviderError::find(trimmed) {
             Some(error) => Meaning::Error(Box::new(error)),
@@ -176,28 +245,29 @@ pub fn read_event(data: &[u8]) -> Meaning {
         return Meaning::Error(Box::new(error));
     }
     match raw.choices {
-        Some(choices) => Meaning::Chunk(chunk(&choices, raw.usage.as_ref())),
+        Some(Choices(chunk)) => {
+            Meaning::Chunk(Chunk { usage: raw.usage.as_ref().and_then(RawUsage::read), ..chunk })
+        }
         None => Meaning::Nothing,
     }
 }
 
-fn chunk(choices: &[RawChoice], usage: Option<&RawUsage>) -> Chunk {
-    let mut facts =
-        Chunk { empty: choices.is_empty(), usage: usage.and_then(RawUsage::read), ..Chunk::default() };
-    for choice in choices {
+impl Chunk {
+    /// Takes in one of its choices.
+    fn add(&mut self, choice: &RawChoice) {
         let bit = 1u64 << choice.index.unwrap_or(0).min(63);
-        facts.seen |= bit;
+        self.empty = false;
+        self.seen |= bit;
         if choice.finish_reason != Marker::None {
-            facts.finished |= bit;
-            facts.finished_by_error |= choice.finish_reason == Marker::Error;
+            self.finished |= bit;
+            self.finished_by_error |= choice.finish_reason == Marker::Error;
         }
         let parts = [&choice.delta, &choice.message].into_iter().flatten().flat_map(RawDelta::parts);
         for part in parts.chain([choice.text]) {
-            facts.content |= part.says;
-            facts.text += part.text;
+            self.content |= part.says;
+            self.text += part.text;
         }
     }
-    facts
 }
 
 /// What a whole 200 body is.

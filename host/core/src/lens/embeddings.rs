@@ -38,7 +38,8 @@ struct RawUsage {
 /// Reads a whole body.
 pub fn read_answer(body: &[u8]) -> Answer {
     let object = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
-    let read = object.and_then(|body| serde_json::from_slice::<Body>(body).ok());
+    // Members that nobody looks at are skipped unread, and must be text all the same.
+    let read = object.and_then(|body| serde_json::from_str::<Body>(std::str::from_utf8(body).ok()?).ok());
     if let Some(Body { data: Some(List), error: Presence { says: false, .. }, usage }) = &read {
         let input = usage.as_ref().and_then(|u| u.prompt_tokens.or(u.total_tokens));
         let usage = input.map(|input| Usage { input, output: 0, estimated: false });
@@ -53,6 +54,11 @@ pub fn read_answer(body: &[u8]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_make_no_answer() {
+        assert_eq!(read_answer(b"{\"data\":[{\"x\":\"\xff\"}]}"), Answer::NotACompletion);
+    }
 
     #[test]
     fn which_bodies_are_lists_of_vectors() {

@@ -35,6 +35,46 @@ pub fn tokens(json: &str) -> usize {
     text.div_ceil(4) + media * MEDIA_TOKENS
 }
 
+/// Items of a list, in a piece of JSON that is known to be well-formed; none of what is no list.
+pub fn items(json: &str) -> usize {
+    let bytes = json.as_bytes();
+    if bytes.first() != Some(&b'[') {
+        return 0;
+    }
+    let (mut depth, mut at, mut commas, mut empty) = (0usize, 0, 0, true);
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'[' | b'{' => {
+                empty &= depth == 0;
+                depth += 1;
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' => commas += usize::from(depth == 1),
+            b'"' => {
+                empty = false;
+                at = string_end(bytes, at) + 1;
+            }
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            _ => empty = false,
+        }
+    }
+    if empty { 0 } else { commas + 1 }
+}
+
+/// Where the end quote of a string is that begins at `start`; past the end when there is none.
+pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at;
+        }
+        at += 2;
+    }
+    bytes.len()
+}
+
 /// Length of the text of a string that begins at `start`, escapes undone, and where its end quote is.
 fn string(bytes: &[u8], start: usize) -> (usize, usize) {
     let (mut at, mut less) = (start, 0);
@@ -91,7 +131,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn items_of_the_outermost_list_are_counted_whatever_is_in_them() {
+        for (json, want) in [
+            ("[]", 0),
+            ("[ \n ]", 0),
+            ("{}", 0),
+            ("7", 0),
+            (r#""[1,2]""#, 0),
+            ("[1]", 1),
+            ("[[]]", 1),
+            ("[{}, []]", 2),
+            (r#"[",",",\"],[",{"a":[1,2],"b":"}"}]"#, 3),
+            (r#"["\\",null,true]"#, 3),
+        ] {
+            assert_eq!(items(json), want, "{json}");
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn items_are_as_many_as_a_parser_finds(texts in proptest::collection::vec(".{0,8}", 0..6)) {
+            let list: Vec<_> = texts.iter().map(|text| serde_json::json!({ "a": [text, 1], "b": {} })).collect();
+            proptest::prop_assert_eq!(items(&serde_json::Value::from(list).to_string()), texts.len());
+            proptest::prop_assert_eq!(items(&serde_json::Value::from(texts.clone()).to_string()), texts.len());
+        }
+
         #[test]
         fn any_text_is_counted_without_a_panic_and_never_above_its_size(text in ".{0,200}", cut in 0usize..200) {
             let json = serde_json::Value::from(text).to_string();

@@ -144,27 +144,52 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
                 let mut members = Members::default();
-                let mut keys = HashSet::new();
+                let (mut keys, mut others) = (0, Others::default());
                 while let Some(Key(key)) = map.next_key()? {
                     let value: &RawValue = map.next_value()?;
-                    members.too_many |= keys.len() >= KEYS_MAX;
-                    if members.too_many {
+                    keys += 1;
+                    members.too_many |= keys > KEYS_MAX;
+                    if members.too_many || members.duplicate.is_some() {
                         continue;
                     }
-                    if let Some(slot) = members.slot(&key) {
-                        *slot = Some(value);
-                    }
-                    if members.duplicate.is_none() && keys.contains(&key) {
-                        members.duplicate = Some(key.into_owned());
-                    } else {
-                        keys.insert(key);
-                    }
+                    let twice = match members.slot(&key) {
+                        Some(slot) => slot.replace(value).is_some().then_some(key),
+                        None => others.add(key),
+                    };
+                    members.duplicate = twice.map(Cow::into_owned);
                 }
                 Ok(members)
             }
         }
 
         deserializer.deserialize_map(Read)
+    }
+}
+
+/// Keys that have no slot. A request has a handful; a hash pays only beyond that.
+#[derive(Default)]
+struct Others<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Others<'a> {
+    const FEW: usize = 32;
+
+    /// Gives the key back when it is there already.
+    fn add(&mut self, key: Cow<'a, str>) -> Option<Cow<'a, str>> {
+        if self.few.contains(&key) {
+            return Some(key);
+        }
+        if self.few.len() < Self::FEW {
+            self.few.push(key);
+            return None;
+        }
+        if self.many.contains(&key) {
+            return Some(key);
+        }
+        self.many.insert(key);
+        None
     }
 }
 
@@ -229,13 +254,15 @@ impl ChatRequest {
                 .flatten()
                 .filter(|_| chat)
                 .any(|t| lenient::<super::presence::Presence>(t).is_some_and(|p| p.says)),
-            images: messages.is_some_and(|m| m.get().contains("image") && has_image(m)),
+            images: messages.is_some_and(|m| {
+                memchr::memmem::find(m.get().as_bytes(), b"image").is_some() && has_image(m)
+            }),
             json_output: members
                 .response_format
                 .filter(|_| output)
                 .and_then(lenient::<Typed<'_>>)
                 .is_some_and(|f| f.of(&["json_object", "json_schema"])),
-            messages: messages.and_then(lenient::<Count>).map_or(0, |c| c.0),
+            messages: messages.map_or(0, |m| u32::try_from(estimate::items(m.get())).unwrap_or(u32::MAX)),
             affinity: affinity(&members),
             model_at,
             model,
@@ -294,21 +321,20 @@ fn position(error: &serde_json::Error) -> String {
 
 /// Looks at brackets outside strings only; whether the rest is JSON is for the parser to say.
 fn deeper_than(body: &[u8], limit: usize) -> bool {
-    let (mut depth, mut in_string, mut i) = (0usize, false, 0);
-    while let Some(&byte) = body.get(i) {
+    let (mut depth, mut at) = (0usize, 0);
+    while let Some(&byte) = body.get(at) {
+        at += 1;
         match byte {
-            b'\\' if in_string => i += 1,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
+            b'"' => at = estimate::string_end(body, at) + 1,
+            b'{' | b'[' => {
                 depth += 1;
                 if depth > limit {
                     return true;
                 }
             }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        i += 1;
     }
     false
 }
@@ -338,6 +364,7 @@ impl Typed<'_> {
     }
 }
 
+/// Items of one list of tokens.
 struct Count(u32);
 
 impl<'de> Deserialize<'de> for Count {

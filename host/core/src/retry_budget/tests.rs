@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -63,4 +65,59 @@ fn settings_change_in_place() {
     assert_eq!(take_all(&mut budget, now), 10, "what was taken stays taken");
     budget.set(Settings { ratio: 0.0, min_per_second: 2, window: 20 * SECOND }, now);
     assert_eq!(take_all(&mut budget, now), 40, "another window starts anew");
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Calls(u16),
+    Take,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0_u16..30).prop_map(Step::Calls),
+        6 => Just(Step::Take),
+        2 => (0_u64..1500).prop_map(Step::Wait),
+        1 => (5000_u64..12_000).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// Against a list of everything that ever happened. The window is a ring of 20 slots, so what it covers is
+    /// known to one slot of half a second; within that the two must agree.
+    #[test]
+    fn extras_never_exceed_their_share_in_any_window(
+        ratio in 0.0_f64..=1.0, floor in 0_u32..3, steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let start = Instant::now();
+        let mut budget = budget(ratio, floor, start);
+        let (mut now, mut calls, mut extras) = (start, Vec::new(), Vec::new());
+        let within = |list: &[Instant], span: Duration, now: Instant| {
+            list.iter().filter(|at| now - **at <= span).count() as f64
+        };
+        let (narrow, wide) = (10 * SECOND - SECOND / 2, 10 * SECOND);
+        let allowance = |calls: f64| (ratio * calls).max(f64::from(floor) * 10.0);
+        for step in steps {
+            match step {
+                Step::Calls(n) => (0..n).for_each(|_| {
+                    budget.call(now);
+                    calls.push(now);
+                }),
+                Step::Wait(ms) => now += Duration::from_millis(ms),
+                Step::Take => {
+                    let promised = budget.has(now);
+                    let taken = budget.take(now);
+                    prop_assert_eq!(promised, taken);
+                    if taken {
+                        extras.push(now);
+                        prop_assert!(within(&extras, narrow, now) <= allowance(within(&calls, wide, now)));
+                    } else {
+                        let more = within(&extras, wide, now) + 1.0;
+                        prop_assert!(more > allowance(within(&calls, narrow, now)), "one was left");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+
 use super::*;
 use proptest::prelude::*;
 
@@ -70,13 +72,15 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         "data:[a-z]{0,6}".prop_map(String::into_bytes),
         ": [a-z]{0,4}".prop_map(String::into_bytes),
         "event: [a-z]{1,4}".prop_map(String::into_bytes),
+        "(id|retry|data|dat|datas|event)".prop_map(String::into_bytes),
+        "[:a-z ]{0,9}".prop_map(String::into_bytes),
         Just(b"data: \xf0\x9f\x99\x82\xc3\xa9".to_vec()),
         Just(Vec::new()),
         Just(Vec::new()),
     ]
 }
 
-fn stream() -> impl Strategy<Value = Vec<u8>> {
+fn body() -> impl Strategy<Value = Vec<u8>> {
     let end = prop_oneof![Just(&b"\n"[..]), Just(&b"\n"[..]), Just(&b"\r\n"[..]), Just(&b"\r"[..])];
     (any::<bool>(), proptest::collection::vec((line(), end), 0..24)).prop_map(|(mark, lines)| {
         let mut out = if mark { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
@@ -92,9 +96,25 @@ fn data_only(events: Vec<(String, bool)>) -> Vec<String> {
     events.into_iter().map(|(data, _)| data).collect()
 }
 
+/// The data of the events another reader finds, in the pieces given. Its lines are joined as ours are.
+fn of_another_reader(pieces: &[&[u8]]) -> Vec<String> {
+    let pieces = pieces.iter().map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)));
+    // What the end of a body completes is ours to say; the other reader is told that it is complete.
+    let whole = pieces.chain([Ok(Bytes::from_static(b"\n\n"))]);
+    let events = sse_stream::SseByteStream::new(stream::iter(whole)).map(Result::unwrap);
+    let data: Vec<Option<String>> = events.map(|event| event.data).collect().now_or_never().unwrap();
+    data.into_iter().flatten().map(|data| data.replace('\n', " ")).collect()
+}
+
 proptest! {
     #[test]
-    fn the_same_events_for_every_way_of_splitting(bytes in stream(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+    fn another_reader_finds_the_same_events(bytes in body(), cut in any::<prop::sample::Index>()) {
+        let (head, tail) = bytes.split_at(cut.index(bytes.len() + 1));
+        prop_assert_eq!(data_only(events(&[head, tail])), of_another_reader(&[head, tail]));
+    }
+
+    #[test]
+    fn the_same_events_for_every_way_of_splitting(bytes in body(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let whole = data_only(events(&[&bytes]));
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         prop_assert_eq!(&data_only(events(&single)), &whole);

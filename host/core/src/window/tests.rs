@@ -31,6 +31,21 @@ fn a_slot_is_reused_empty() {
 }
 
 #[test]
+fn the_sum_is_that_of_the_slots_however_they_pass() {
+    let start = Instant::now();
+    let mut window = Window::<4>::new(4 * SECOND, start);
+    let mut at = 0;
+    for step in (0..500u32).map(|n| n * 7919 % 11 % 7) {
+        at += step;
+        let now = start + at * SECOND;
+        window.add(now, Tally { all: step + 1, marked: step });
+        let sum = window.sum(now);
+        let all = |field: fn(&Tally) -> u32| window.slots.iter().map(field).sum::<u32>();
+        assert_eq!((sum.all, sum.marked), (all(|slot| slot.all), all(|slot| slot.marked)), "at {at} s");
+    }
+}
+
+#[test]
 fn a_clock_read_late_counts_in_the_newest_slot() {
     let start = Instant::now();
     let mut window = Window::<4>::new(4 * SECOND, start);

@@ -334,9 +334,7 @@ impl Keeper {
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
         for file in files {
-            let Some(entry) = self.entries.get_mut(&file) else {
-                continue;
-            };
+            let Some(entry) = self.entries.get_mut(&file) else { continue };
             let Some(plugin) = entry.running.clone() else {
                 // What refused the old targets may take the new ones.
                 entry.refused = None;
@@ -355,7 +353,7 @@ impl Keeper {
     }
 
     async fn move_to_other_folder(&mut self) {
-        self.events = super::Events::new(&self.setup.plugins.dir, self.bell.clone());
+        self.events = super::Events::new(super::FOLDER, &self.setup.plugins.dir, self.bell.clone());
         let before = std::mem::take(&mut self.entries);
         for entry in before.values().filter(|entry| entry.running.is_some()) {
             self.shop.watch.reloaded(&entry.name, Reload::Removed);

@@ -66,7 +66,7 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
     let mut asked = ranked.by;
     asked.extend(judged.by);
     asked.extend(tagged.by);
-    let line = policy_line(policy.generation(), &asked);
+    let line = policy_line(policy.generation(), asked.iter().map(Into::into));
     let digests = PluginKind::ALL.map(|kind| digest(&bundled(kind))[..8].to_owned());
     assert_eq!(
         line,

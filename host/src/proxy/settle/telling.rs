@@ -1,6 +1,7 @@
 //! What a ledger tells: taggers, errors and, once, the record.
 
 use super::*;
+use crate::policy::Named;
 
 impl Ledger {
     /// What a tagger is told.
@@ -35,9 +36,8 @@ impl Ledger {
 
     /// Those that decided so far, and those that are about to.
     fn policy_line(&self, phase: TagPhase) -> String {
-        let mut asked = self.asked.clone();
-        asked.extend(self.policy.taggers(phase == TagPhase::Head));
-        policy::policy_line(self.generation.number, &asked)
+        let to_come = self.policy.taggers(phase == TagPhase::Head);
+        policy::policy_line(self.generation.number, self.asked.iter().map(Named::from).chain(to_come))
     }
 
     /// The attempts, as an error shows them.

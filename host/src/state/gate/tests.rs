@@ -17,7 +17,7 @@ fn gate(max_in_flight: u32, queue: u32) -> (Arc<Gate>, Arc<Told>) {
 }
 
 /// Polls once: none while it waits.
-async fn look<F: Future>(future: &mut Pin<&mut F>) -> Option<F::Output> {
+async fn look<F: Future + ?Sized>(future: &mut Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(out) => Poll::Ready(Some(out)),
         Poll::Pending => Poll::Ready(None),
@@ -186,4 +186,56 @@ async fn no_permit_and_no_place_is_lost_under_load() {
     assert_eq!(counts(&gate), (0, 0));
     let all: Vec<_> = std::iter::from_fn(|| gate.try_enter(Priority::Newcomer)).collect();
     assert_eq!(all.len(), 3);
+}
+
+type Entering = Pin<Box<dyn Future<Output = Result<Permit, GateRefusal>>>>;
+
+/// Any interleaving of arrivals, polls, cancels, ends, timeouts and new limits, step by step: what is in flight is
+/// what is held, by a call or by a waiter that has not looked yet, and nobody waits while a permit is free.
+#[tokio::test(start_paused = true)]
+async fn permits_are_conserved_through_any_interleaving() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (gate, _) = gate(random.u32(1..4), 6);
+        let (mut limit, mut entering, mut held) = (gate.snapshot().limit, Vec::<Entering>::new(), Vec::new());
+        for step in 0..120 {
+            match random.u8(..10) {
+                0..=2 => {
+                    let priority = if random.bool() { Priority::Newcomer } else { Priority::Returning };
+                    let gate = gate.clone();
+                    let until = clock::now() + Duration::from_millis(random.u64(1..4000));
+                    entering.push(Box::pin(async move { gate.enter(priority, until).await }));
+                }
+                3..=5 if !entering.is_empty() => {
+                    let at = random.usize(..entering.len());
+                    if let Some(entered) = look(&mut entering[at].as_mut()).await {
+                        drop(entering.swap_remove(at));
+                        held.extend(entered.ok());
+                    }
+                }
+                // A client leaves, whether or not its place was granted by now.
+                6 if !entering.is_empty() => drop(entering.swap_remove(random.usize(..entering.len()))),
+                7 if !held.is_empty() => drop(held.swap_remove(random.usize(..held.len()))),
+                8 => tokio::time::advance(Duration::from_millis(random.u64(..1500))).await,
+                9 if random.u8(..4) == 0 => {
+                    limit = random.u32(0..5);
+                    gate.set(config::Gate { max_in_flight: limit, queue: 6, queue_wait: 2 * SECOND });
+                }
+                _ => {}
+            }
+            let page = gate.snapshot();
+            let (in_flight, waiting) = (page.in_flight as usize, page.queue as usize);
+            assert!(in_flight >= held.len(), "seed {seed}, step {step}: a permit was made from nothing");
+            assert!(
+                in_flight + waiting <= held.len() + entering.len(),
+                "seed {seed}, step {step}: a place was lost"
+            );
+            assert!(
+                waiting == 0 || page.in_flight >= limit,
+                "seed {seed}, step {step}: a free permit and a waiter"
+            );
+        }
+        drop((entering, held));
+        assert_eq!(counts(&gate), (0, 0), "seed {seed}");
+    }
 }

@@ -75,7 +75,7 @@ fn an_entry_is_the_record_and_what_was_decided() {
             score: None,
             reason: Some("far".into()),
         }],
-        response_tags: BTreeMap::from([("x-team".into(), "blue".into())]),
+        response_tags: vec![("x-team".into(), "blue".into())],
     };
     ring.push(record.clone(), decision);
     let entry = serde_json::to_value(&*ring.list(None)[0]).expect("JSON");

@@ -34,9 +34,14 @@ fn every_name_and_level_is_the_published_one() {
         (breaker(BreakerState::Open), "breaker_opened", "warn"),
         (breaker(BreakerState::HalfOpen), "breaker_half_open", "info"),
         (breaker(BreakerState::Closed), "breaker_closed", "info"),
-        (Event::ConfigReloaded { generation: 1 }, "config_reloaded", "info"),
+        (Event::ConfigReloaded { generation: 1, needs_restart: Vec::new() }, "config_reloaded", "info"),
         (
-            Event::ConfigRejected { fault: ConfigFault::Syntax, message: String::new() },
+            Event::ConfigReloaded { generation: 1, needs_restart: vec!["state_dir"] },
+            "config_reloaded",
+            "warn",
+        ),
+        (
+            Event::ConfigRejected { fault: ConfigFault::Syntax, mistakes: 1, message: String::new() },
             "config_rejected",
             "error",
         ),
@@ -86,9 +91,13 @@ fn a_rejection_says_why_in_one_line() {
     );
     let faulty = Event::ConfigRejected {
         fault: ConfigFault::Invalid,
+        mistakes: 2,
         message: "a.yaml:1:1: x: y\na.yaml:2:1: z: w".into(),
     };
     assert_eq!(line(&faulty)["message"], "a.yaml:1:1: x: y\na.yaml:2:1: z: w");
+    assert_eq!(line(&faulty)["mistakes"], 2);
+    let partly = Event::ConfigReloaded { generation: 3, needs_restart: vec!["state_dir", "x"] };
+    assert_eq!(line(&partly)["needs_restart"], "state_dir x");
 }
 
 #[test]

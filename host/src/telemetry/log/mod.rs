@@ -15,7 +15,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::{Registry, reload};
 
-use crate::config::{Log, LogFormat};
+use crate::config::Log;
 use line::{Clipped, Line};
 
 pub use writer::{Bounds, LineWriter, WriterError};
@@ -45,7 +45,7 @@ static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 /// stays.
 pub fn install(log: &Log, writer: LineWriter) -> Result<bool, LevelError> {
     let (filter, handle) = reload::Layer::new(level(&log.level)?);
-    let layer = LineLayer { format: log.format, writer };
+    let layer = LineLayer { writer };
     let installed =
         tracing::subscriber::set_global_default(Registry::default().with(filter).with(layer)).is_ok();
     if installed {
@@ -65,21 +65,20 @@ pub fn relevel(text: &str) -> Result<bool, LevelError> {
 /// Spans leave no trace in it.
 #[derive(Debug)]
 pub struct LineLayer {
-    format: LogFormat,
     writer: LineWriter,
 }
 
 impl LineLayer {
     /// A layer of its own, for a subscriber that is not the global one.
-    pub const fn new(format: LogFormat, writer: LineWriter) -> Self {
-        Self { format, writer }
+    pub const fn new(writer: LineWriter) -> Self {
+        Self { writer }
     }
 }
 
 impl<S: Subscriber> Layer<S> for LineLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let meta = event.metadata();
-        let mut line = Line::new(self.format, crate::clock::wall(), *meta.level());
+        let mut line = Line::new(self.writer.format(), crate::clock::wall(), *meta.level());
         // The message first, wherever it stands in the call: it is what a reader looks for.
         event.record(&mut Fields { line: &mut line, message: true });
         line.text("module", meta.target());

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tracing::Level;
 
 use super::*;
+use crate::config::LogFormat;
 
 /// What a test waits for at most; long enough never to matter.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -196,7 +197,7 @@ fn the_thread_ends_with_its_last_handle() {
 fn logged(format: LogFormat, level: &str, speak: impl FnOnce()) -> Captured {
     let (writer, captured) = capturing(format);
     let subscriber =
-        Registry::default().with(super::level(level).unwrap()).with(LineLayer::new(format, writer.clone()));
+        Registry::default().with(super::level(level).unwrap()).with(LineLayer::new(writer.clone()));
     tracing::subscriber::with_default(subscriber, speak);
     assert!(writer.close(PATIENCE));
     captured
@@ -231,6 +232,22 @@ fn log_lines_are_flat_json_and_a_field_never_hides_another() {
     });
     assert_eq!(lines[0], expected);
     assert_eq!((&lines[1]["event"], &lines[1]["message"]), (&json!("started"), &json!("with an event")));
+}
+
+#[test]
+fn another_form_holds_for_the_lines_that_follow() {
+    let (writer, captured) = capturing(LogFormat::Json);
+    let subscriber =
+        Registry::default().with(super::level("info").unwrap()).with(LineLayer::new(writer.clone()));
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::info!("one");
+        writer.set_format(LogFormat::Text);
+        tracing::info!("two");
+    });
+    assert!(writer.close(PATIENCE));
+    let text = captured.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with('{') && lines[1].contains(" INFO two "), "{text}");
 }
 
 #[test]

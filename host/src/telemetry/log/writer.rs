@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ struct Shared {
     /// [`LineWriter::close`] waits here for the thread.
     ended: Condvar,
     bounds: Bounds,
+    /// The form of lines is that for people.
+    text: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +80,10 @@ struct State {
 }
 
 impl Shared {
+    fn format(&self) -> LogFormat {
+        if self.text.load(Ordering::Relaxed) { LogFormat::Text } else { LogFormat::Json }
+    }
+
     /// The state stays consistent between any two statements, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,15 +91,30 @@ impl Shared {
 }
 
 impl LineWriter {
-    /// Starts the thread. `format` is that of the line that tells of dropped ones.
+    /// Starts the thread. `format` is that of the lines to begin with.
     pub fn start(out: Box<dyn Write + Send>, format: LogFormat, bounds: Bounds) -> Result<Self, WriterError> {
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), ended: Condvar::new(), bounds });
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+            bounds,
+            text: AtomicBool::new(format == LogFormat::Text),
+        });
         let mine = shared.clone();
         std::thread::Builder::new().name("sluice-log".into()).spawn(move || {
-            Pump { shared: &mine, out, format, buffer: Vec::new() }.run();
+            Pump { shared: &mine, out, buffer: Vec::new() }.run();
         })?;
         Ok(Self(Arc::new(Owner(shared))))
+    }
+
+    /// The form that lines have now.
+    pub fn format(&self) -> LogFormat {
+        self.0.0.format()
+    }
+
+    /// Lines that are made from now on have another form. Those that are queued stay as they are.
+    pub fn set_format(&self, format: LogFormat) {
+        self.0.0.text.store(format == LogFormat::Text, Ordering::Relaxed);
     }
 
     /// Queues one line, without its line feed. False: there was no room, or the writer is closed, and it was
@@ -138,7 +160,6 @@ impl LineWriter {
 struct Pump<'a> {
     shared: &'a Shared,
     out: Box<dyn Write + Send>,
-    format: LogFormat,
     buffer: Vec<u8>,
 }
 
@@ -166,7 +187,7 @@ impl Pump<'_> {
             let mut gathered = 0;
             let mut telling = untold;
             if untold > 0 {
-                self.buffer.extend_from_slice(&told(self.format, untold));
+                self.buffer.extend_from_slice(&told(self.shared.format(), untold));
             }
             for line in batch {
                 self.buffer.extend_from_slice(&line);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use super::quick::Quick;
 use crate::config::Config;
 
 /// A name that is not configured.
@@ -49,7 +50,7 @@ impl Names {
             routes: config.routes.keys().cloned().collect(),
             targets: config.targets.iter().map(target).collect(),
             upstreams: config.upstreams.keys().cloned().collect(),
-            callers: Vec::new(),
+            callers: config.callers.iter().map(|caller| caller.name.clone()).collect(),
         }
     }
 
@@ -94,7 +95,7 @@ impl Allowed {
 /// The series of each known name, and those of all others.
 #[derive(Debug)]
 pub struct Table<T> {
-    known: ArcSwap<HashMap<Arc<str>, Arc<T>>>,
+    known: ArcSwap<HashMap<Arc<str>, Arc<T>, Quick>>,
     other: Arc<T>,
 }
 
@@ -115,7 +116,7 @@ impl<T> Table<T> {
     }
 
     /// Replaces what is known.
-    pub fn set(&self, known: HashMap<Arc<str>, Arc<T>>) {
+    pub fn set(&self, known: HashMap<Arc<str>, Arc<T>, Quick>) {
         self.known.store(Arc::new(known));
     }
 

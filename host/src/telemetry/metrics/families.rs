@@ -51,6 +51,7 @@ pub struct Families {
     pub plugin_reloads: Family<IntCounter>,
     pub config_reloads: Family<IntCounter>,
     pub records_dropped: Family<IntCounter>,
+    pub records_written: Family<IntCounter>,
 }
 
 fn counter(
@@ -113,6 +114,8 @@ impl Families {
                 &["result", "reason"])?,
             records_dropped: counter("sluice_records_dropped_total", "Records that found no room.",
                 &[])?,
+            records_written: counter("sluice_records_written_total",
+                "Records that are safe: in the store, or until it is back in the spool.", &["to"])?,
         })
     }
 
@@ -121,7 +124,7 @@ impl Families {
         &self,
         each: &mut dyn FnMut(&dyn AnyFamily) -> prometheus::Result<()>,
     ) -> prometheus::Result<()> {
-        let all: [&dyn AnyFamily; 23] = [
+        let all: [&dyn AnyFamily; 24] = [
             &self.requests,
             &self.request_duration,
             &self.time_to_first_token,
@@ -145,6 +148,7 @@ impl Families {
             &self.plugin_reloads,
             &self.config_reloads,
             &self.records_dropped,
+            &self.records_written,
         ];
         all.into_iter().try_for_each(each)
     }

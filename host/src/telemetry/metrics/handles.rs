@@ -12,6 +12,7 @@ use sluice_core::kind::Outcome;
 use super::bound::{NONE, OTHER};
 use super::families::Families;
 use super::family::Slot;
+use super::quick::Quick;
 use super::target::TargetSeries;
 use crate::telemetry::names::{CallResult, GateRefusal};
 
@@ -45,11 +46,11 @@ pub const fn flag(value: bool) -> &'static str {
 
 /// Series that are looked up by a small key the first time.
 #[derive(Debug)]
-pub(super) struct Cache<K, S>(RwLock<HashMap<K, S>>);
+pub(super) struct Cache<K, S>(RwLock<HashMap<K, S, Quick>>);
 
 impl<K: Eq + Hash, S: Clone> Cache<K, S> {
     pub(super) fn new() -> Self {
-        Self(RwLock::new(HashMap::new()))
+        Self(RwLock::default())
     }
 
     pub(super) fn get(&self, key: K, find: impl FnOnce() -> S) -> S {

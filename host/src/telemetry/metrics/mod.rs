@@ -8,6 +8,7 @@ mod bound;
 mod families;
 mod family;
 mod handles;
+mod quick;
 mod scrape;
 mod target;
 
@@ -21,9 +22,10 @@ use sluice_core::facts::{BreakerState, PluginKind, Usage};
 use sluice_core::kind::{Outcome, Role};
 
 use super::events::{ConfigFault, PluginFault, ProviderEvent};
-use super::names::{CallResult, GateRefusal, Interruption};
+use super::names::{CallResult, GateRefusal, Interruption, RecordsTo};
 use bound::{Allowed, NONE, OTHER, Table};
 use families::Families;
+use quick::Quick;
 
 pub use bound::{Names, TargetName};
 pub use handles::{GateSeries, PluginSeries, RouteSeries};
@@ -134,6 +136,9 @@ impl Metrics {
             metrics.config(Err(*fault));
         }
         metrics.config(Ok(()));
+        for to in RecordsTo::ALL {
+            metrics.records_written(*to, 0);
+        }
         metrics.set_names(names);
         Ok(metrics)
     }
@@ -173,7 +178,7 @@ impl Metrics {
             let series = PluginSeries::new(self.families.clone(), name.clone());
             (name.clone(), Arc::new(series.at_zero(kinds)))
         });
-        let series: HashMap<_, _> = series.collect();
+        let series: HashMap<_, _, Quick> = series.collect();
         let mut keep = Allowed::default();
         keep.set_plugins(self.plugins.names().into_iter().chain(series.keys().cloned()));
         self.plugins.set(series);
@@ -312,9 +317,14 @@ impl Metrics {
         self.config(result).inc();
     }
 
-    /// A record found no room.
-    pub fn record_dropped(&self) {
-        self.records_dropped.inc();
+    /// Records found no room, in the log or on the way to the store, or could not be kept.
+    pub fn records_dropped(&self, records: u64) {
+        self.records_dropped.inc_by(records);
+    }
+
+    /// Records are safe in the store, or until then in its spool.
+    pub fn records_written(&self, to: RecordsTo, records: u64) {
+        self.families.records_written.with(&[to.as_str()]).inc_by(records);
     }
 
     /// Everything in the text exposition format ([`CONTENT_TYPE`]).

@@ -84,14 +84,7 @@ pub trait Labels {
 }
 
 /// Version, commit and contract of this build.
-const BUILD: [&str; 3] = [
-    env!("CARGO_PKG_VERSION"),
-    match option_env!("SLUICE_COMMIT") {
-        Some(commit) => commit,
-        None => "unknown",
-    },
-    crate::telemetry::CONTRACT,
-];
+const BUILD: [&str; 3] = [env!("CARGO_PKG_VERSION"), env!("SLUICE_COMMIT"), crate::telemetry::CONTRACT];
 
 /// Appends all gauges. Rows that share a label (`other`) are added up for gates; of targets the worst is
 /// shown.

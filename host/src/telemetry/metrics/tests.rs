@@ -43,6 +43,7 @@ const REFERENCE: &[(&str, &str, &[&str])] = &[
     ("sluice_config_reloads_total", "counter", &["result", "reason"]),
     ("sluice_generation", "gauge", &[]),
     ("sluice_records_dropped_total", "counter", &[]),
+    ("sluice_records_written_total", "counter", &["to"]),
     ("sluice_records_spooled", "gauge", &[]),
     ("sluice_build_info", "gauge", &["version", "commit", "contract"]),
 ];
@@ -232,6 +233,7 @@ fn closed_sets_count_from_zero() {
         ("sluice_gate_refused_total", vec![("gate", "caller:team")], 2),
         ("sluice_config_reloads_total", vec![], 4),
         ("sluice_records_dropped_total", vec![], 1),
+        ("sluice_records_written_total", vec![], 2),
     ] {
         assert_eq!(page.series_with(name, &labels), series, "{name}");
         assert_eq!(page.sum(name, &labels), 0.0, "{name}");

@@ -1,123 +1,32 @@
 //! How a record is spelled: names, order, units and nulls.
 
-use std::collections::BTreeMap;
-
 use serde::{Serialize, Serializer};
 use sluice_core::facts::{PluginRef, Usage};
 use sluice_core::kind::{FailureKind, Role};
 
 use super::{AttemptRecord, Choice, Record};
 use crate::telemetry::events::whole_ms;
-use crate::telemetry::log::line::rfc3339;
+use crate::telemetry::json::Json;
 
 /// The line of the log, without its line feed.
 pub(super) fn line(record: &Record) -> Vec<u8> {
-    let line = RecordLine { event: "request", fields: Fields::of(record) };
-    // The only maps have text keys, so it always serialises.
     // An ordinary record is between one and two kilobytes.
-    let mut bytes = Vec::with_capacity(2048);
-    match serde_json::to_writer(&mut bytes, &line) {
-        Ok(()) => bytes,
-        // Maps have text keys only, so this does not happen; half a line would be worse than none.
-        Err(_) => Vec::new(),
-    }
+    let mut out = Json::with_capacity(2048);
+    out.put(r#"{"event":"request","#);
+    fields(&mut out, record);
+    out.put("}");
+    out.finish()
 }
 
 impl Serialize for Record {
     /// The fields alone, without `event`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Fields::of(self).serialize(serializer)
+        let mut out = Json::with_capacity(2048);
+        out.put("{");
+        fields(&mut out, self);
+        out.put("}");
+        out.into_value().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
-}
-
-#[derive(Serialize)]
-struct RecordLine<'a> {
-    event: &'static str,
-    #[serde(flatten)]
-    fields: Fields<'a>,
-}
-
-/// The record as it is written.
-#[derive(Serialize)]
-struct Fields<'a> {
-    time: String,
-    request_id: &'a str,
-    caller: Option<&'a str>,
-    endpoint: &'a str,
-    model: Option<&'a str>,
-    served_model: Option<&'a str>,
-    upstream: Option<&'a str>,
-    route: &'static str,
-    is_fallback: bool,
-    degraded: bool,
-    stream: bool,
-    status_code: u16,
-    outcome: &'static str,
-    failure_kind: Option<&'static str>,
-    latency_ms: Option<u64>,
-    ttft_ms: Option<u64>,
-    duration_ms: u64,
-    attempts: Vec<AttemptFields<'a>>,
-    budget_ms: u64,
-    budget_left_ms: u64,
-    tokens: Option<TokenFields>,
-    max_tokens_lowered: Option<u32>,
-    generation: u64,
-    plugins: Vec<PluginFields<'a>>,
-    decision: Option<Vec<ChoiceFields<'a>>>,
-    tags: &'a BTreeMap<String, String>,
-}
-
-#[derive(Serialize)]
-struct AttemptFields<'a> {
-    n: u32,
-    target: &'a str,
-    role: &'static str,
-    kind: Option<&'static str>,
-    status: Option<u16>,
-    ms: u64,
-    ttft_ms: Option<u64>,
-    upstream_request_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct TokenFields {
-    input: u64,
-    output: u64,
-    source: &'static str,
-}
-
-#[derive(Serialize)]
-struct PluginFields<'a> {
-    name: &'a str,
-    kind: &'static str,
-    digest: &'a str,
-}
-
-#[derive(Serialize)]
-struct ChoiceFields<'a> {
-    target: &'a str,
-    score: Option<f64>,
-    reason: Option<&'a str>,
-    facts: CandidateFields,
-}
-
-/// A candidate without its number, which means nothing outside its generation.
-#[derive(Serialize)]
-struct CandidateFields {
-    health: f64,
-    samples: u32,
-    latency_p50_ms: Option<f64>,
-    latency_p95_ms: Option<f64>,
-    first_content_p50_ms: Option<f64>,
-    first_content_p95_ms: Option<f64>,
-    in_flight: u32,
-    capacity: u32,
-    quota_left: Option<f64>,
-    cool_down_ms: u32,
-    breaker: &'static str,
-    failures: u32,
-    tried: bool,
 }
 
 /// Where a number of tokens comes from, as records and metrics spell it.
@@ -125,83 +34,157 @@ pub(in crate::telemetry) const fn token_source(usage: Usage) -> &'static str {
     if usage.estimated { "estimated" } else { "upstream" }
 }
 
-impl<'a> Fields<'a> {
-    fn of(record: &'a Record) -> Self {
-        let fallback = record.role == Role::Fallback;
-        Self {
-            time: rfc3339(record.time),
-            request_id: &record.request_id,
-            caller: record.caller.as_deref(),
-            endpoint: &record.endpoint,
-            model: record.model.as_deref(),
-            served_model: record.served.as_ref().map(|s| &*s.model),
-            upstream: record.served.as_ref().map(|s| &*s.upstream),
-            route: record.role.as_str(),
-            is_fallback: fallback,
-            degraded: fallback,
-            stream: record.stream,
-            status_code: record.status,
-            outcome: record.outcome.as_str(),
-            failure_kind: record.failure_kind.map(FailureKind::as_str),
-            latency_ms: record.latency.map(whole_ms),
-            ttft_ms: record.ttft.map(whole_ms),
-            duration_ms: whole_ms(record.duration),
-            attempts: record.attempts.iter().map(AttemptFields::of).collect(),
-            budget_ms: whole_ms(record.budget),
-            budget_left_ms: whole_ms(record.budget_left),
-            tokens: record.tokens.map(|u| TokenFields {
-                input: u.input,
-                output: u.output,
-                source: token_source(u),
-            }),
-            max_tokens_lowered: record.max_tokens_lowered,
-            generation: record.generation,
-            plugins: record.plugins.iter().map(PluginFields::of).collect(),
-            decision: record.decision.as_ref().map(|rows| rows.iter().map(ChoiceFields::of).collect()),
-            tags: &record.tags,
+fn maybe_text(out: &mut Json, text: Option<&str>) {
+    out.maybe(text, Json::text);
+}
+
+fn maybe_word(out: &mut Json, word: Option<&'static str>) {
+    out.maybe(word, Json::word);
+}
+
+fn maybe_float(out: &mut Json, number: Option<f64>) {
+    out.maybe(number, Json::float);
+}
+
+/// The record as it is written, without its braces.
+pub(in crate::telemetry) fn fields(out: &mut Json, record: &Record) {
+    let fallback = record.role == Role::Fallback;
+    out.put(r#""time":"#);
+    out.time(record.time);
+    out.put(r#","request_id":"#);
+    out.text(&record.request_id);
+    out.put(r#","caller":"#);
+    maybe_text(out, record.caller.as_deref());
+    out.put(r#","endpoint":"#);
+    out.text(&record.endpoint);
+    out.put(r#","model":"#);
+    maybe_text(out, record.model.as_deref());
+    out.put(r#","served_model":"#);
+    maybe_text(out, record.served.as_ref().map(|served| &*served.model));
+    out.put(r#","upstream":"#);
+    maybe_text(out, record.served.as_ref().map(|served| &*served.upstream));
+    out.put(r#","route":"#);
+    out.word(record.role.as_str());
+    out.put(r#","is_fallback":"#);
+    out.flag(fallback);
+    out.put(r#","degraded":"#);
+    out.flag(fallback);
+    out.put(r#","stream":"#);
+    out.flag(record.stream);
+    out.put(r#","status_code":"#);
+    out.number(record.status);
+    out.put(r#","outcome":"#);
+    out.word(record.outcome.as_str());
+    out.put(r#","failure_kind":"#);
+    maybe_word(out, record.failure_kind.map(FailureKind::as_str));
+    out.put(r#","latency_ms":"#);
+    out.maybe(record.latency.map(whole_ms), Json::number);
+    out.put(r#","ttft_ms":"#);
+    out.maybe(record.ttft.map(whole_ms), Json::number);
+    out.put(r#","duration_ms":"#);
+    out.number(whole_ms(record.duration));
+    out.put(r#","attempts":"#);
+    out.list(&record.attempts, attempt);
+    out.put(r#","budget_ms":"#);
+    out.number(whole_ms(record.budget));
+    out.put(r#","budget_left_ms":"#);
+    out.number(whole_ms(record.budget_left));
+    out.put(r#","tokens":"#);
+    out.maybe(record.tokens, tokens);
+    out.put(r#","max_tokens_lowered":"#);
+    out.maybe(record.max_tokens_lowered, Json::number);
+    out.put(r#","generation":"#);
+    out.number(record.generation);
+    out.put(r#","plugins":"#);
+    out.list(&record.plugins, plugin);
+    out.put(r#","decision":"#);
+    out.maybe(record.decision.as_ref(), |out, rows| out.list(rows, choice));
+    out.put(r#","tags":{"#);
+    for (at, (name, value)) in record.tags.iter().enumerate() {
+        if at > 0 {
+            out.put(",");
         }
+        out.text(name);
+        out.put(":");
+        out.text(value);
     }
+    out.put("}");
 }
 
-impl<'a> AttemptFields<'a> {
-    fn of(attempt: &'a AttemptRecord) -> Self {
-        Self {
-            n: attempt.n,
-            target: &attempt.target,
-            role: attempt.role.as_str(),
-            kind: attempt.kind.map(FailureKind::as_str),
-            status: attempt.status,
-            ms: whole_ms(attempt.took),
-            ttft_ms: attempt.ttft.map(whole_ms),
-            upstream_request_id: attempt.upstream_request_id.as_deref(),
-        }
-    }
+fn attempt(out: &mut Json, attempt: &AttemptRecord) {
+    out.put(r#"{"n":"#);
+    out.number(attempt.n);
+    out.put(r#","target":"#);
+    out.text(&attempt.target);
+    out.put(r#","role":"#);
+    out.word(attempt.role.as_str());
+    out.put(r#","kind":"#);
+    maybe_word(out, attempt.kind.map(FailureKind::as_str));
+    out.put(r#","status":"#);
+    out.maybe(attempt.status, Json::number);
+    out.put(r#","ms":"#);
+    out.number(whole_ms(attempt.took));
+    out.put(r#","ttft_ms":"#);
+    out.maybe(attempt.ttft.map(whole_ms), Json::number);
+    out.put(r#","upstream_request_id":"#);
+    maybe_text(out, attempt.upstream_request_id.as_deref());
+    out.put("}");
 }
 
-impl<'a> PluginFields<'a> {
-    fn of(plugin: &'a PluginRef) -> Self {
-        Self { name: &plugin.name, kind: plugin.kind.as_str(), digest: &plugin.digest }
-    }
+fn tokens(out: &mut Json, usage: Usage) {
+    out.put(r#"{"input":"#);
+    out.number(usage.input);
+    out.put(r#","output":"#);
+    out.number(usage.output);
+    out.put(r#","source":"#);
+    out.word(token_source(usage));
+    out.put("}");
 }
 
-impl<'a> ChoiceFields<'a> {
-    fn of(choice: &'a Choice) -> Self {
-        let c = &choice.facts;
-        let facts = CandidateFields {
-            health: c.health,
-            samples: c.samples,
-            latency_p50_ms: c.latency_p50_ms,
-            latency_p95_ms: c.latency_p95_ms,
-            first_content_p50_ms: c.first_content_p50_ms,
-            first_content_p95_ms: c.first_content_p95_ms,
-            in_flight: c.in_flight,
-            capacity: c.capacity,
-            quota_left: c.quota_left,
-            cool_down_ms: c.cool_down_ms,
-            breaker: c.breaker.as_str(),
-            failures: c.failures,
-            tried: c.tried,
-        };
-        Self { target: &choice.target, score: choice.score, reason: choice.reason.as_deref(), facts }
-    }
+fn plugin(out: &mut Json, plugin: &PluginRef) {
+    out.put(r#"{"name":"#);
+    out.text(&plugin.name);
+    out.put(r#","kind":"#);
+    out.word(plugin.kind.as_str());
+    out.put(r#","digest":"#);
+    out.text(&plugin.digest);
+    out.put("}");
+}
+
+/// A candidate and what was made of it, without its number, which means nothing outside its generation.
+fn choice(out: &mut Json, choice: &Choice) {
+    let facts = &choice.facts;
+    out.put(r#"{"target":"#);
+    out.text(&choice.target);
+    out.put(r#","score":"#);
+    maybe_float(out, choice.score);
+    out.put(r#","reason":"#);
+    maybe_text(out, choice.reason.as_deref());
+    out.put(r#","facts":{"health":"#);
+    out.float(facts.health);
+    out.put(r#","samples":"#);
+    out.number(facts.samples);
+    out.put(r#","latency_p50_ms":"#);
+    maybe_float(out, facts.latency_p50_ms);
+    out.put(r#","latency_p95_ms":"#);
+    maybe_float(out, facts.latency_p95_ms);
+    out.put(r#","first_content_p50_ms":"#);
+    maybe_float(out, facts.first_content_p50_ms);
+    out.put(r#","first_content_p95_ms":"#);
+    maybe_float(out, facts.first_content_p95_ms);
+    out.put(r#","in_flight":"#);
+    out.number(facts.in_flight);
+    out.put(r#","capacity":"#);
+    out.number(facts.capacity);
+    out.put(r#","quota_left":"#);
+    maybe_float(out, facts.quota_left);
+    out.put(r#","cool_down_ms":"#);
+    out.number(facts.cool_down_ms);
+    out.put(r#","breaker":"#);
+    out.word(facts.breaker.as_str());
+    out.put(r#","failures":"#);
+    out.number(facts.failures);
+    out.put(r#","tried":"#);
+    out.flag(facts.tried);
+    out.put("}}");
 }

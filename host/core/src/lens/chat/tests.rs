@@ -94,3 +94,15 @@ fn which_bodies_are_answers() {
     }
     assert!(matches!(read_answer(br#"{"error":{"message":"m"}}"#), Answer::Error(_)));
 }
+
+#[test]
+fn bytes_that_are_no_text_are_malformed_wherever_they_stand() {
+    for event in [
+        &b"{\"choices\":[{\"delta\":{\"content\":\"x\xff\"}}]}"[..],
+        b"{\"choices\":[{\"delta\":{\"content\":\"x\"},\"other\":\"\xff\"}]}",
+        b"{\"id\":\"\xc3\",\"choices\":[{\"delta\":{\"content\":\"x\"}}]}",
+    ] {
+        assert_eq!(read_event(event), Meaning::Malformed, "{}", event.escape_ascii());
+        assert_eq!(read_answer(event), Answer::NotACompletion);
+    }
+}

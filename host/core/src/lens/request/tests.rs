@@ -25,10 +25,18 @@ fn only_the_value_of_model_changes() {
 fn bodies_that_are_refused() {
     let deep = format!(r#"{{"model":"m","x":{}{}}}"#, "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
     let model = BodyError::Field { field: "model", expected: "a string" };
+    let many = |last: &str| {
+        let keys: String = (0..100).map(|n| format!(r#""k{n}":1,"#)).collect();
+        format!(r#"{{"model":"m",{keys}"{last}":1}}"#)
+    };
+    let (early, late) = (many("k5"), many("k77"));
+    assert!(read(&many("k100")).is_ok());
     let cases: &[(&str, BodyError)] = &[
         (r#"{"model":"a","model":"b"}"#, BodyError::Duplicate("model".to_owned())),
         (r#"{"model":"a","mod\u0065l":"b"}"#, BodyError::Duplicate("model".to_owned())),
         (r#"{"model":"a","x":1,"x":1}"#, BodyError::Duplicate("x".to_owned())),
+        (&early, BodyError::Duplicate("k5".to_owned())),
+        (&late, BodyError::Duplicate("k77".to_owned())),
         (&deep, BodyError::Depth),
         ("{}", model.clone()),
         (r#"{"model":7}"#, model.clone()),

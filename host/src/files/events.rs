@@ -1,4 +1,4 @@
-//! Hints from the file system that the folder may have changed. Only ever "look again": what a hint says is
+//! Hints from the file system that a folder may have changed. Only ever "look again": what a hint says is
 //! not believed, and a file system that sends none is served by the rescan timer.
 
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 /// Watches a folder, or, while it is not there, the one it would lie in. Not both: the neighbours of a folder
 /// that is there may be busy, a log for one, and its own end is seen by watching it.
 pub struct Events {
+    what: &'static str,
     dir: PathBuf,
     bell: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
@@ -22,10 +23,10 @@ pub struct Events {
 }
 
 impl Events {
-    /// Watches nothing before [`Events::arm`].
-    pub fn new(dir: &Path, bell: Arc<Notify>) -> Self {
+    /// Watches nothing before [`Events::arm`], and rings `bell` then. `what` is the folder in words.
+    pub fn new(what: &'static str, dir: &Path, bell: Arc<Notify>) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        Self { dir, bell, watcher: None, armed: None, ended: Arc::default(), said: false }
+        Self { what, dir, bell, watcher: None, armed: None, ended: Arc::default(), said: false }
     }
 
     /// Watches the folder that is there now, or, while there is none, only the one it would lie in.
@@ -46,7 +47,8 @@ impl Events {
             Err(error) if !self.said => {
                 self.said = true;
                 let dir = self.dir.display();
-                tracing::warn!(%dir, %error, "the plugins folder cannot be watched; changes are found by the rescan timer");
+                let what = self.what;
+                tracing::warn!(%dir, %error, "{what} cannot be watched; changes are found by the rescan timer");
             }
             Err(_) => {}
         }

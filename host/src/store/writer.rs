@@ -1,0 +1,293 @@
+//! The one task that moves records: from the queue to the database while that takes them, else to the spool, and from
+//! there to the database when it is back, in order.
+//!
+//! While anything is in the spool everything goes through it, so that the order holds. A database that does not
+//! answer in time, or more slowly than records come, is as good as away: the spool is there for both.
+
+use std::time::{Duration, Instant};
+
+use sluice_core::retention::Horizon;
+use tokio_util::sync::CancellationToken;
+
+use super::database::{Address, Database, StoreError};
+use super::keep::{AGAIN, Keep};
+use super::line::Line;
+use super::link::{self, Opening, Trouble};
+use crate::clock;
+use crate::config::Records;
+use crate::telemetry::Telemetry;
+use crate::telemetry::names::RecordsTo;
+
+/// Written at once, at most.
+const BATCH: usize = 256;
+/// A record waits so long for others.
+const GATHER: Duration = Duration::from_millis(25);
+/// What cannot be put anywhere is tried again after this.
+const STUCK: Duration = Duration::from_millis(250);
+/// Old records are looked for so often; as long as there are more, after the short one.
+const PRUNE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_millis(100));
+/// At the end the database has half of this, the spool the rest.
+pub(super) const LAST: Duration = Duration::from_secs(4);
+
+/// How the database stands.
+enum Mode {
+    /// There is no connection; one is being made.
+    Away(Opening),
+    /// There is one, but what waits in the spool goes first.
+    Behind(Database),
+    /// Records go straight in.
+    Level(Database),
+}
+
+/// The task.
+pub(super) struct Writer {
+    address: Address,
+    telemetry: Telemetry,
+    closing: CancellationToken,
+    keep: Keep,
+    mode: Mode,
+    /// Taken from the queue and not yet safe anywhere.
+    hand: Vec<Line>,
+    trouble: Trouble,
+    retention: Option<Duration>,
+    horizon: Horizon,
+    prune_at: Instant,
+}
+
+impl Writer {
+    pub(super) fn new(
+        records: &Records,
+        address: Address,
+        telemetry: Telemetry,
+        closing: CancellationToken,
+    ) -> Self {
+        let now = clock::now();
+        Self {
+            mode: Mode::Away(link::open(address.clone(), Duration::ZERO)),
+            keep: Keep::new(&records.spool, telemetry.clone()),
+            address,
+            telemetry,
+            closing,
+            hand: Vec::new(),
+            trouble: Trouble::default(),
+            retention: records.retention,
+            horizon: Horizon::new(clock::wall(), now),
+            prune_at: now,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        // What a process before left behind shows in the gauge at once.
+        self.keep.open().await;
+        while !self.closing.is_cancelled() {
+            self.wait().await;
+            self.take();
+            self.step().await;
+        }
+        self.finish().await;
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self) {
+        let (queue, hand) = (self.telemetry.records(), self.hand.len());
+        let more = async {
+            // With a full hand nothing is taken.
+            if hand >= BATCH {
+                std::future::pending::<()>().await;
+            }
+            queue.filled().await;
+            if queue.len() < BATCH {
+                tokio::time::sleep(GATHER).await;
+            }
+        };
+        let prune_in = self.prune_at.saturating_duration_since(clock::now());
+        match &mut self.mode {
+            Mode::Behind(_) => {}
+            Mode::Level(_) => tokio::select! {
+                () = self.closing.cancelled() => {}
+                () = more => {}
+                () = tokio::time::sleep(prune_in), if self.retention.is_some() => {}
+                // Whoever has it may have left something in it.
+                () = tokio::time::sleep(AGAIN), if self.keep.is_shut() => {}
+            },
+            Mode::Away(opening) => tokio::select! {
+                () = self.closing.cancelled() => {}
+                opened = opening => match opened {
+                    Ok(database) => {
+                        self.trouble.connected(&self.keep);
+                        self.mode = Mode::Behind(database);
+                    }
+                    Err(error) => {
+                        let pause = self.trouble.no_connection(&error);
+                        self.mode = Mode::Away(link::open(self.address.clone(), pause));
+                    }
+                },
+                () = more => {}
+                () = tokio::time::sleep(STUCK), if hand > 0 => {}
+            },
+        }
+    }
+
+    /// Takes from the queue what the hand can hold.
+    fn take(&mut self) {
+        let records = self.telemetry.records().take(BATCH.saturating_sub(self.hand.len()));
+        self.hand.extend(records.iter().filter_map(|record| Line::of(record)));
+    }
+
+    async fn step(&mut self) {
+        match &mut self.mode {
+            Mode::Away(_) => self.keep.append(&mut self.hand).await,
+            Mode::Behind(_) => self.catch_up().await,
+            Mode::Level(_) => {
+                if self.keep.is_shut() {
+                    self.keep.open().await;
+                }
+                if self.keep.waiting() > 0 {
+                    self.behind();
+                    return;
+                }
+                if self.empty_hand().await {
+                    self.prune().await;
+                }
+            }
+        }
+    }
+
+    /// One step of emptying the spool.
+    async fn catch_up(&mut self) {
+        self.keep.append(&mut self.hand).await;
+        let Some(chunk) = self.keep.peek().await else {
+            // Nothing is in front of what is in the hand.
+            if self.empty_hand().await {
+                self.level();
+            }
+            return;
+        };
+        match self.insert(&chunk.lines).await {
+            Ok(()) => self.keep.pass(chunk).await,
+            Err(error) => self.away(&error),
+        }
+    }
+
+    /// Puts what is in the hand into the database; false: it is away, and the spool has had its chance.
+    async fn empty_hand(&mut self) -> bool {
+        let lines = std::mem::take(&mut self.hand);
+        let Err(error) = self.insert(&lines).await else { return true };
+        self.hand = lines;
+        self.away(&error);
+        self.keep.append(&mut self.hand).await;
+        false
+    }
+
+    /// Writes the lines, and leaves out those that the database refuses. Ok: all others are in.
+    async fn insert(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        let (Mode::Behind(database) | Mode::Level(database)) = &mut self.mode else {
+            return Err(StoreError::Away("there is no connection".to_owned()));
+        };
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut refused = 0;
+        match link::patiently(&self.telemetry, &self.closing, database.insert(lines)).await {
+            Ok(()) => {}
+            // One of them spoils the others: each on its own then.
+            Err(StoreError::Refused(_)) => {
+                for line in lines.chunks(1) {
+                    match link::patiently(&self.telemetry, &self.closing, database.insert(line)).await {
+                        Ok(()) => {}
+                        Err(StoreError::Refused(error)) => {
+                            if refused == 0 {
+                                tracing::error!(event = "record_refused", error);
+                            }
+                            refused += 1;
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        self.telemetry.metrics().records_dropped(refused);
+        self.telemetry.metrics().records_written(RecordsTo::Database, lines.len() as u64 - refused);
+        self.trouble.written(&self.keep);
+        Ok(())
+    }
+
+    async fn prune(&mut self) {
+        let now = clock::now();
+        let (Some(keep), Mode::Level(database)) = (self.retention, &mut self.mode) else { return };
+        if now < self.prune_at {
+            return;
+        }
+        self.prune_at = now + PRUNE.0;
+        let Some(before) = self.horizon.cutoff(clock::wall(), now, keep) else { return };
+        match link::patiently(&self.telemetry, &self.closing, database.prune(before)).await {
+            Ok(true) => self.prune_at = now + PRUNE.1,
+            Ok(false) => {}
+            Err(error) => self.away(&error),
+        }
+    }
+
+    /// The database did not do what it was asked: whatever state the connection is in, it is given up.
+    fn away(&mut self, error: &StoreError) {
+        let pause = self.trouble.no_write(error);
+        self.mode = Mode::Away(link::open(self.address.clone(), pause));
+    }
+
+    /// Nothing waits in front of new records.
+    fn level(&mut self) {
+        self.turn(Mode::Level);
+    }
+
+    /// Something does.
+    fn behind(&mut self) {
+        self.turn(Mode::Behind);
+    }
+
+    fn turn(&mut self, to: impl FnOnce(Database) -> Mode) {
+        let gone = Mode::Away(Box::pin(std::future::pending()));
+        self.mode = match std::mem::replace(&mut self.mode, gone) {
+            Mode::Behind(database) | Mode::Level(database) => to(database),
+            away @ Mode::Away(_) => away,
+        };
+    }
+
+    /// The end: everything that is still in memory becomes safe, or is counted.
+    async fn finish(mut self) {
+        let begun = clock::now();
+        let left = |part: Duration| part.saturating_sub(clock::now().saturating_duration_since(begun));
+        let mut lost = 0;
+        loop {
+            self.take();
+            if self.hand.is_empty() {
+                break;
+            }
+            if matches!(self.mode, Mode::Level(_)) {
+                let lines = std::mem::take(&mut self.hand);
+                let done = tokio::time::timeout(left(LAST / 2), self.insert(&lines)).await;
+                if !matches!(done, Ok(Ok(()))) {
+                    self.hand = lines;
+                    self.mode = Mode::Away(Box::pin(std::future::pending()));
+                }
+                continue;
+            }
+            let before = self.hand.len();
+            if tokio::time::timeout(left(LAST), self.keep.append(&mut self.hand)).await.is_err() {
+                lost += before;
+                break;
+            }
+            if self.hand.len() == before {
+                break;
+            }
+        }
+        lost += self.hand.len() + self.telemetry.records().clear();
+        if lost > 0 {
+            tracing::error!(event = "records_lost", records = lost);
+            self.telemetry.metrics().records_dropped(lost as u64);
+        }
+        if let Mode::Behind(database) | Mode::Level(database) = self.mode {
+            // Its goodbye is a courtesy.
+            let _ = tokio::time::timeout(left(LAST), database.close()).await;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The example plugins: every one against its cases, and in a gateway that serves calls.
+
+use std::fs;
+
+use harness::prelude::*;
+
+use crate::author_support::{root, sluice};
+
+/// Every folder of `examples/plugins`.
+fn examples() -> Vec<String> {
+    let entries = fs::read_dir(root().join("examples/plugins")).expect("the examples");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn component(name: &str) -> Vec<u8> {
+    fs::read(root().join(format!("examples/plugins/{name}/{name}.wasm"))).expect("a built example")
+}
+
+#[tokio::test]
+async fn every_example_answers_its_cases() {
+    let names = examples();
+    assert!(names.len() >= 7, "{names:?}");
+    // Away from its sidecar: the cases have settings of their own.
+    let here = tempfile::tempdir().expect("a folder");
+    for name in names {
+        let (file, cases) = (format!("{name}.wasm"), root().join(format!("examples/plugins/{name}/cases")));
+        fs::write(here.path().join(&file), component(&name)).expect("written");
+        let said =
+            sluice(here.path(), &["plugin", "test", &file, "--cases", cases.to_str().expect("text")]).await;
+        assert_eq!(said.code, 0, "{name}: {}", said.all());
+        assert!(!said.out.contains("\n0 cases"), "{name}: {}", said.all());
+        let bench = sluice(
+            here.path(),
+            &["plugin", "bench", &file, "--calls", "10", "--json", "--case"]
+                .into_iter()
+                .chain([first_case(&cases).to_str().expect("text")])
+                .collect::<Vec<_>>()
+                .as_slice(),
+        )
+        .await;
+        assert_eq!(bench.code, 0, "{name}: {}", bench.all());
+    }
+}
+
+/// The file whose settings are good ones.
+fn first_case(dir: &std::path::Path) -> std::path::PathBuf {
+    let files = fs::read_dir(dir).expect("cases").map(|entry| entry.expect("an entry").path());
+    files.filter(|path| !path.ends_with("refused.json")).min().expect("a file of cases")
+}
+
+#[tokio::test]
+async fn a_gateway_runs_them_together() {
+    let prices = |input: f64| json!({"input": input, "output": input});
+    let x = Setup::new()
+        .set("/upstreams/A/models/a1/price", prices(9.0))
+        .set("/upstreams/B/models/b1/price", prices(1.0))
+        .file("plugins.d/cheapest-within-latency.wasm", component("cheapest-within-latency"))
+        .file("plugins.d/sticky-session.wasm", component("sticky-session"))
+        .file("plugins.d/cost-tagger.wasm", component("cost-tagger"))
+        .start()
+        .await;
+    let r = x.plain("chat").await;
+    r.answered();
+    assert_eq!(r.json()["model"], "b1", "the cheaper target: {r:?}");
+    let cost = r.header("x-estimated-cost").unwrap_or_else(|| panic!("no cost: {r:?}"));
+    assert!(cost.ends_with(" USD"), "{cost}");
+    let record = x.record(&r).await;
+    let names: Vec<_> =
+        record["plugins"].as_array().expect("plugins").iter().map(|p| p["name"].as_str().unwrap()).collect();
+    for name in ["cheapest-within-latency", "sticky-session", "cost-tagger"] {
+        assert!(names.contains(&name), "{name} was not asked: {record}");
+    }
+    assert!(record["tags"]["cost"].as_str().is_some_and(|cost| cost.ends_with(" USD")), "{record}");
+    x.end().await;
+}
