@@ -16,4 +16,5 @@ pub mod state;
 pub mod store;
 pub mod telemetry;
 mod tracked;
+mod turn;
 pub mod upstream;

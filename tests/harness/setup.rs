@@ -83,8 +83,8 @@ pub struct Setup {
     env: Vec<(String, String)>,
     files: Vec<(String, Vec<u8>)>,
     tls: Option<String>,
-    key: Option<String>,
     program: Option<PathBuf>,
+    key: Option<String>,
 }
 
 impl Default for Setup {
@@ -97,8 +97,15 @@ impl Setup {
     /// The conventions as they are written, at their own speed.
     #[must_use]
     pub fn new() -> Self {
-        let (env, files) = (Vec::new(), Vec::new());
-        Self { scale: 1.0, edits: Vec::new(), env, files, tls: None, key: None, program: None }
+        Self {
+            scale: 1.0,
+            edits: Vec::new(),
+            env: Vec::new(),
+            files: Vec::new(),
+            tls: None,
+            program: None,
+            key: None,
+        }
     }
 
     /// Stretches every time of the case: configuration, scripts, judgements.

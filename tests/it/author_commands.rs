@@ -121,7 +121,7 @@ async fn test_points_at_a_mistake_in_a_case_before_it_asks_anything() {
     let said = sluice(here.path(), &["plugin", "test", "all-kinds.wasm"]).await;
     assert_eq!((said.code, &*said.out), (2, ""), "{}", said.all());
     assert!(
-        said.err.starts_with("sluice: cases/c.json:3:44: unknown field `taget`, expected one of `target`"),
+        said.err.starts_with("sluice: cases/c.json:3:43: unknown field `taget`, expected one of `target`"),
         "{}",
         said.all()
     );

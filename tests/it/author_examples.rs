@@ -34,7 +34,7 @@ async fn every_example_answers_its_cases() {
         assert!(!said.out.contains("\n0 cases"), "{name}: {}", said.all());
         let bench = sluice(
             here.path(),
-            &["plugin", "bench", &file, "--calls", "10", "--json", "--case"]
+            ["plugin", "bench", &file, "--calls", "10", "--json", "--case"]
                 .into_iter()
                 .chain([first_case(&cases).to_str().expect("text")])
                 .collect::<Vec<_>>()

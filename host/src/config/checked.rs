@@ -15,6 +15,8 @@ use super::caller::Caller;
 use super::cors::Cors;
 use super::shown::Shown;
 
+pub use super::records::{RecordPlace, Records, Spool};
+
 /// One whole configuration. Immutable; a reload makes a new one.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -66,35 +68,6 @@ pub struct Config {
     pub records: Option<Records>,
     /// Kept for `/debug/decisions`.
     pub decisions: usize,
-}
-
-/// `records`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Records {
-    /// The store.
-    pub place: RecordPlace,
-    /// Older ones are deleted; none: never.
-    pub retention: Option<Duration>,
-    /// Where they wait while the store is away.
-    pub spool: Spool,
-}
-
-/// A store of records.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RecordPlace {
-    /// A file.
-    Sqlite(PathBuf),
-    /// A server, by URL.
-    Postgres(Credential),
-}
-
-/// `records.spool`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spool {
-    /// Folder of its files.
-    pub dir: PathBuf,
-    /// Bytes of all of them.
-    pub max: u64,
 }
 
 /// The most linear memory that the engine has for one instance of a plugin, bytes.

@@ -1,12 +1,12 @@
 //! `records`: the store of records. Absent or without a value there is none; an empty map is a SQLite file under
 //! `state_dir`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
-use super::checked::{RecordPlace, Records, Spool};
+use super::checked::Credential;
 use super::field::{Field, Map};
 
 /// Thirty days.
@@ -14,6 +14,46 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
+
+/// `records`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Records {
+    /// The store.
+    pub place: RecordPlace,
+    /// Older ones are deleted; none: never.
+    pub retention: Option<Duration>,
+    /// Where they wait while the store is away.
+    pub spool: Spool,
+}
+
+/// A store of records.
+#[derive(Debug, Clone)]
+pub enum RecordPlace {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server, by URL.
+    Postgres(Credential),
+}
+
+/// `records.spool`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spool {
+    /// Folder of its files.
+    pub dir: PathBuf,
+    /// Bytes of all of them.
+    pub max: u64,
+}
+
+impl PartialEq for RecordPlace {
+    /// By what the secret is, not by where it stands.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sqlite(one), Self::Sqlite(two)) => one == two,
+            (Self::Postgres(one), Self::Postgres(two)) => one.key.expose_secret() == two.key.expose_secret(),
+            (Self::Sqlite(_), Self::Postgres(_)) | (Self::Postgres(_), Self::Sqlite(_)) => false,
+        }
+    }
+}
 
 pub(super) fn read(field: &Field<'_>, state_dir: &Path) -> Option<Records> {
     field.node().filter(|node| !node.is_null())?;

@@ -30,31 +30,17 @@ impl Shown {
 }
 
 impl Shown {
-    /// The same with a key of the top as another configuration has it.
+    /// The same with another text for a key of the top.
     #[must_use]
-    pub fn with_that_of(&self, key: &str, other: &Self) -> Self {
-        let mut out = self.split(key).1;
-        out.push_str(&other.split(key).0);
-        Self(out.into())
-    }
-
-    /// The lines of a key of the top, and all others.
-    fn split(&self, key: &str) -> (String, String) {
-        let (mut its, mut others) = (String::new(), String::new());
+    pub fn with(&self, key: &str, text: &str) -> Self {
+        let mut out = String::new();
         let mut of_key = false;
         for line in self.0.split_inclusive('\n') {
             if !line.starts_with([' ', '-']) {
                 of_key = line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
             }
-            if of_key { &mut its } else { &mut others }.push_str(line);
+            out.push_str(if of_key { "" } else { line });
         }
-        (its, others)
-    }
-
-    /// The same with another text for a key of the top.
-    #[must_use]
-    pub fn with(&self, key: &str, text: &str) -> Self {
-        let mut out = self.split(key).1;
         let _ = write!(out, "{key}: ");
         scalar(&mut out, text, false);
         out.push('\n');

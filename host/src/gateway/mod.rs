@@ -31,7 +31,7 @@ use crate::policy::Policy;
 use crate::proxy::{LastCall, Shared};
 use crate::server::{Admin, ConfigBoard, Health, Main};
 use crate::state::State;
-use crate::store::{Store, StoreError};
+use crate::store::{Archive, StoreError};
 use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
@@ -98,7 +98,7 @@ pub struct Gateway {
     health: Arc<Health>,
     doors: Arc<Doors>,
     bell: Arc<Bell>,
-    store: Option<Store>,
+    archive: Arc<Archive>,
     /// Everything that is left ends.
     stop: CancellationToken,
 }
@@ -144,9 +144,9 @@ impl Gateway {
             last_call: LastCall::default(),
             running: TaskTracker::new(),
         });
+        let archive = Arc::new(Archive::new(&shared.telemetry));
+        archive.take(config.records.as_ref())?;
         let board = Arc::new(ConfigBoard::new(clock::wall()));
-        let records = config.records.as_ref();
-        let store = records.map(|records| Store::start(records, &shared.telemetry)).transpose()?;
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone()));
         let (main, admin) = ((main_door.open()?, main), (admin_door.open()?, pages));
@@ -163,6 +163,7 @@ impl Gateway {
             registry,
             workshop,
             doors: doors.clone(),
+            archive: archive.clone(),
             board,
             bell: bell.clone(),
             running,
@@ -177,7 +178,7 @@ impl Gateway {
         }
         tracker.spawn(Box::pin(reloader.run(found, stop.clone())));
         unfinished.disarm();
-        Ok(Self { shared, health, doors, bell, store, stop })
+        Ok(Self { shared, health, doors, bell, archive, stop })
     }
 
     /// Reads the configuration again, now, and says in the log what came of it. Only where it is watched.
@@ -226,9 +227,7 @@ impl Gateway {
             within(LAST_TASKS, tracker.wait()).await;
         }
         // Every call has its record by now.
-        if let Some(store) = self.store {
-            store.close().await;
-        }
+        self.archive.close().await;
         let telemetry = self.shared.telemetry.clone();
         // The writer's thread is waited for off the runtime's own threads.
         let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
@@ -256,7 +255,7 @@ pub async fn rehearse(config: &Config) -> Result<Rehearsal, StartError> {
     let workshop = Workshop { dial: None, tracker, stop };
     workshop.clients(config, None)?;
     if let Some(records) = &config.records {
-        Store::rehearse(records)?;
+        Archive::rehearse(records)?;
     }
     let PluginSetup { plugins, targets, builtin } = PluginSetup::of(config);
     let plugin::Rehearsed { runs, rejected } =

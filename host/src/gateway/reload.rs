@@ -24,6 +24,7 @@ use crate::policy::Policy;
 use crate::proxy::Shared;
 use crate::server::ConfigBoard;
 use crate::state::{Cells, State};
+use crate::store::Archive;
 use crate::telemetry::events::Event;
 use crate::telemetry::log;
 use crate::telemetry::metrics::Names;
@@ -49,6 +50,7 @@ pub(super) struct Reloader {
     pub registry: Registry,
     pub workshop: Workshop,
     pub doors: Arc<Doors>,
+    pub archive: Arc<Archive>,
     pub board: Arc<ConfigBoard>,
     pub bell: Arc<Bell>,
     pub running: Running,
@@ -146,8 +148,12 @@ impl Reloader {
         let clients = self.workshop.clients(&config, Some(&before))?;
         let doors = self.doors.prepare(&config)?;
         let plugins = PluginSetup::of(&config);
+        if let Some(records) = &config.records {
+            Archive::rehearse(records)?;
+        }
         let set = self.reconfigure(&plugins).await?;
         // From here on nothing fails.
+        self.archive.take(config.records.as_ref())?;
         let config = Arc::new(config);
         let telemetry = self.shared.telemetry.clone();
         // The level is the one thing that could be wrong, and it was looked at above.
@@ -194,12 +200,6 @@ fn keep_what_cannot_change(config: &mut Config, running: &Config) -> Vec<&'stati
         config.state_dir.clone_from(&running.state_dir);
         config.shown = config.shown.with("state_dir", &running.state_dir.to_string_lossy());
         keys.push("state_dir");
-    }
-    // Its spool holds what is not written yet.
-    if config.records != running.records {
-        config.records.clone_from(&running.records);
-        config.shown = config.shown.with_that_of("records", &running.shown);
-        keys.push("records");
     }
     keys
 }

@@ -26,6 +26,7 @@ use super::leaving::{Leaving, Socket};
 use super::unread::{Served, Watch};
 use crate::proxy::Body;
 use crate::tracked::Tracked;
+use crate::turn::Turn;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32 << 10;
@@ -144,7 +145,7 @@ pub async fn serve_connection<I, S>(
     let mut builder = auto::Builder::new(Tracked::new(tracker.clone()));
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
-    let io = Bounded::new(io, writes.clone(), reads.clone());
+    let io = Turn::new(Bounded::new(io, writes.clone(), reads.clone()));
     let mut connection = std::pin::pin!(builder.serve_connection(io, answer));
     // How a connection ends is the client's affair: what matters was settled by the calls on it.
     tokio::select! {

@@ -33,6 +33,18 @@ impl Keep {
         Self { dir: settings.dir.clone(), max: settings.max, spool: None, telemetry, broken: None }
     }
 
+    /// Takes other bounds at once, and gives back settings for another folder: this one has to be emptied first.
+    pub(super) fn renew(&mut self, settings: config::Spool) -> Option<config::Spool> {
+        if settings.dir != self.dir {
+            return Some(settings);
+        }
+        self.max = settings.max;
+        if let Some(spool) = &self.spool {
+            spool.lock().unwrap_or_else(PoisonError::into_inner).set_max(settings.max);
+        }
+        None
+    }
+
     /// Takes lines from the front as far as there is room for them: they are on disk then. A disk that does not
     /// take them is asked again a little later. Not to be given up half-way.
     pub(super) async fn append(&mut self, lines: &mut Vec<Line>) {

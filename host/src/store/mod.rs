@@ -17,6 +17,9 @@ mod spool;
 mod sqlite;
 mod writer;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,50 +31,103 @@ use writer::Writer;
 pub use database::StoreError;
 pub use query::{Filter, find};
 
-/// A store that takes what telemetry has for it.
+/// The store of a gateway, which comes, changes and goes with the configuration.
 #[derive(Debug)]
-pub struct Store {
+pub struct Archive {
     telemetry: Telemetry,
     tasks: TaskTracker,
+    running: Mutex<Option<Running>>,
+}
+
+/// The task that writes.
+#[derive(Debug)]
+struct Running {
+    records: Records,
+    settings: watch::Sender<Settings>,
     closing: CancellationToken,
 }
 
-impl Store {
-    /// Starts taking records. The database need not be there: until it is, they go to the spool. To be called
-    /// within a runtime; one store at a time for each telemetry.
+/// What the task goes by.
+#[derive(Debug, Clone)]
+struct Settings {
+    address: Address,
+    records: Records,
+}
+
+impl Settings {
+    fn of(records: &Records) -> Result<Self, StoreError> {
+        Ok(Self { address: Address::of(&records.place)?, records: records.clone() })
+    }
+}
+
+impl Archive {
+    /// No store yet. One archive for each telemetry.
+    pub fn new(telemetry: &Telemetry) -> Self {
+        Self { telemetry: telemetry.clone(), tasks: TaskTracker::new(), running: Mutex::default() }
+    }
+
+    /// From now on this is the store; none: there is none. The database need not be there: until it is, records go to
+    /// the spool. What waits for the store before goes to the new one; a spool is left for another once it is empty.
+    /// To be called within a runtime.
     ///
     /// # Errors
-    /// Only an address that is none.
-    pub fn start(records: &Records, telemetry: &Telemetry) -> Result<Self, StoreError> {
-        let address = Address::of(&records.place)?;
-        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        telemetry.records().open();
-        let writer = Writer::new(records, address, telemetry.clone(), closing.clone());
-        tasks.spawn(writer.run());
-        tasks.close();
-        Ok(Self { telemetry: telemetry.clone(), tasks, closing })
+    /// As [`Archive::rehearse`]; then nothing has changed.
+    pub fn take(&self, records: Option<&Records>) -> Result<(), StoreError> {
+        let settings = records.map(Settings::of).transpose()?;
+        let mut running = self.lock();
+        match (settings, running.as_mut()) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                self.telemetry.records().forget();
+                // Its task writes what is queued, and ends.
+                *running = None;
+            }
+            (Some(settings), Some(now)) if now.records != settings.records => {
+                now.records = settings.records.clone();
+                now.settings.send_replace(settings);
+            }
+            (Some(_), Some(_)) => {}
+            (Some(settings), None) => {
+                let closing = CancellationToken::new();
+                let records = settings.records.clone();
+                let (to, settings) = watch::channel(settings);
+                self.telemetry.records().open();
+                let writer = Writer::new(settings, self.telemetry.clone(), closing.clone());
+                self.tasks.spawn(writer.run());
+                *running = Some(Running { records, settings: to, closing });
+            }
+        }
+        Ok(())
     }
 
     /// Whether a store could be started with this.
     ///
     /// # Errors
-    /// As [`Store::start`].
+    /// An address that is none.
     pub fn rehearse(records: &Records) -> Result<(), StoreError> {
         Address::of(&records.place).map(drop)
     }
 
     /// Takes what is queued, into the database or else the spool, and nothing more; at most eight seconds. What could
     /// not be kept is counted and logged.
-    pub async fn close(self) {
-        self.telemetry.records().close();
-        self.closing.cancel();
+    pub async fn close(&self) {
+        let running = self.lock().take();
+        if running.is_some() {
+            self.telemetry.records().close();
+        }
+        drop(running);
+        self.tasks.close();
         // The task keeps its own, shorter limits; one that hangs at the disk is left to the end of the process.
         let _ = tokio::time::timeout(2 * writer::LAST, self.tasks.wait()).await;
     }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Drop for Store {
-    /// A store that nobody closed ends all the same.
+impl Drop for Running {
+    /// Also where nobody closes the archive.
     fn drop(&mut self) {
         self.closing.cancel();
     }

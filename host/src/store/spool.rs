@@ -180,6 +180,11 @@ impl Spool {
         self.files.pop_front().map_or(0, |file| file.lines)
     }
 
+    /// From now on there may be so many bytes.
+    pub(super) fn set_max(&mut self, max: u64) {
+        self.max = max;
+    }
+
     /// Lines that wait.
     pub(super) fn lines(&self) -> u64 {
         self.files.iter().map(|file| file.lines).sum()

@@ -46,8 +46,8 @@ impl Stage {
         }
     }
 
-    fn start(&self) -> Store {
-        Store::start(&self.records, &self.telemetry).unwrap()
+    fn start(&self) -> Archive {
+        started(&self.records, &self.telemetry)
     }
 
     fn settle(&self, ids: std::ops::Range<u32>) {
@@ -108,6 +108,12 @@ impl Stage {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
         options.busy_timeout(Duration::from_secs(5)).connect().await.unwrap()
     }
+}
+
+fn started(records: &Records, telemetry: &Telemetry) -> Archive {
+    let archive = Archive::new(telemetry);
+    archive.take(Some(records)).unwrap();
+    archive
 }
 
 fn telemetry() -> Telemetry {
@@ -216,7 +222,7 @@ async fn what_a_process_before_left_in_the_spool_is_stored_once() {
     std::fs::remove_file(wall).unwrap();
     for _ in 0..2 {
         let next = Stage { telemetry: telemetry(), ..Stage::new() };
-        let store = Store::start(&stage.records, &next.telemetry).unwrap();
+        let store = started(&stage.records, &next.telemetry);
         next.counted(&format!("{STORED} 300")).await;
         next.counted("sluice_records_spooled 0").await;
         store.close().await;
@@ -410,12 +416,38 @@ async fn records_that_are_too_old_go_in_steps_and_the_others_stay() {
 }
 
 #[tokio::test]
+async fn another_configuration_moves_what_waits_and_loses_nothing() {
+    let mut stage = Stage::new();
+    let _wall = stage.block();
+    let store = stage.start();
+    stage.settle(0..300);
+    stage.counted("sluice_records_spooled 300").await;
+    // Another database and another spool: what waits in the old one goes there.
+    stage.records.place = RecordPlace::Sqlite(stage.dir.path().join("other.sqlite"));
+    stage.records.spool.dir = stage.dir.path().join("other-spool");
+    store.take(Some(&stage.records)).unwrap();
+    stage.counted(&format!("{STORED} 300")).await;
+    // None, and one again.
+    stage.settle(300..310);
+    store.take(None).unwrap();
+    stage.settle(900..910);
+    stage.counted(&format!("{STORED} 310")).await;
+    store.take(Some(&stage.records)).unwrap();
+    stage.settle(310..320);
+    stage.counted(&format!("{STORED} 320")).await;
+    store.close().await;
+    assert_eq!(stage.ids().await, names(0..320));
+    assert!(stage.dir.path().join("other-spool/lock").exists(), "the other spool is in use");
+    stage.counted("sluice_records_dropped_total 0").await;
+}
+
+#[tokio::test]
 async fn two_that_make_the_tables_at_once_make_them_once_and_newer_tables_are_used_as_they_are() {
     let stage = Stage::new();
     let stages = [Stage::new(), Stage::new()];
-    let one = Store::start(&stage.records, &stages[0].telemetry).unwrap();
+    let one = started(&stage.records, &stages[0].telemetry);
     let spool = Spool { dir: stage.dir.path().join("two"), max: 1 << 20 };
-    let two = Store::start(&Records { spool, ..stage.records.clone() }, &stages[1].telemetry).unwrap();
+    let two = started(&Records { spool, ..stage.records.clone() }, &stages[1].telemetry);
     for (n, stage) in (0..).zip(&stages) {
         stage.settle(n..n + 1);
         stage.counted(&format!("{STORED} 1")).await;
@@ -445,7 +477,7 @@ fn an_address_that_is_none_is_refused_without_a_word_of_it() {
         });
         let records =
             Records { place, retention: None, spool: Spool { dir: Path::new("spool").to_owned(), max: 1 } };
-        let error = Store::rehearse(&records).unwrap_err().to_string();
+        let error = Archive::rehearse(&records).unwrap_err().to_string();
         assert!(error.starts_with("the PostgreSQL URL ") && !error.contains("hush"), "{error}");
     }
 }

@@ -7,14 +7,16 @@
 use std::time::{Duration, Instant};
 
 use sluice_core::retention::Horizon;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::Settings;
 use super::database::{Address, Database, StoreError};
 use super::keep::{AGAIN, Keep};
 use super::line::Line;
 use super::link::{self, Opening, Trouble};
 use crate::clock;
-use crate::config::Records;
+use crate::config::Spool;
 use crate::telemetry::Telemetry;
 use crate::telemetry::names::RecordsTo;
 
@@ -41,10 +43,13 @@ enum Mode {
 
 /// The task.
 pub(super) struct Writer {
+    settings: watch::Receiver<Settings>,
     address: Address,
     telemetry: Telemetry,
     closing: CancellationToken,
     keep: Keep,
+    /// Takes the place of the spool once that is empty.
+    next_spool: Option<Spool>,
     mode: Mode,
     /// Taken from the queue and not yet safe anywhere.
     hand: Vec<Line>,
@@ -56,15 +61,17 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        records: &Records,
-        address: Address,
+        mut settings: watch::Receiver<Settings>,
         telemetry: Telemetry,
         closing: CancellationToken,
     ) -> Self {
         let now = clock::now();
+        let Settings { address, records } = settings.borrow_and_update().clone();
         Self {
+            settings,
             mode: Mode::Away(link::open(address.clone(), Duration::ZERO)),
             keep: Keep::new(&records.spool, telemetry.clone()),
+            next_spool: None,
             address,
             telemetry,
             closing,
@@ -81,6 +88,9 @@ impl Writer {
         self.keep.open().await;
         while !self.closing.is_cancelled() {
             self.wait().await;
+            if self.settings.has_changed().unwrap_or(false) {
+                self.renew();
+            }
             self.take();
             self.step().await;
         }
@@ -100,11 +110,18 @@ impl Writer {
                 tokio::time::sleep(GATHER).await;
             }
         };
+        let mut settings = self.settings.clone();
+        let news = async move {
+            if settings.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
         let prune_in = self.prune_at.saturating_duration_since(clock::now());
         match &mut self.mode {
             Mode::Behind(_) => {}
             Mode::Level(_) => tokio::select! {
                 () = self.closing.cancelled() => {}
+                () = news => {}
                 () = more => {}
                 () = tokio::time::sleep(prune_in), if self.retention.is_some() => {}
                 // Whoever has it may have left something in it.
@@ -112,6 +129,7 @@ impl Writer {
             },
             Mode::Away(opening) => tokio::select! {
                 () = self.closing.cancelled() => {}
+                () = news => {}
                 opened = opening => match opened {
                     Ok(database) => {
                         self.trouble.connected(&self.keep);
@@ -128,6 +146,16 @@ impl Writer {
         }
     }
 
+    /// Goes by other settings. A connection to another place is made anew; what is in the hand or the spool goes there.
+    fn renew(&mut self) {
+        let Settings { address, records } = self.settings.borrow_and_update().clone();
+        self.retention = records.retention;
+        self.prune_at = clock::now();
+        self.next_spool = self.keep.renew(records.spool);
+        self.address = address;
+        self.mode = Mode::Away(link::open(self.address.clone(), Duration::ZERO));
+    }
+
     /// Takes from the queue what the hand can hold.
     fn take(&mut self) {
         let records = self.telemetry.records().take(BATCH.saturating_sub(self.hand.len()));
@@ -139,6 +167,9 @@ impl Writer {
             Mode::Away(_) => self.keep.append(&mut self.hand).await,
             Mode::Behind(_) => self.catch_up().await,
             Mode::Level(_) => {
+                if let Some(spool) = self.next_spool.take() {
+                    self.keep = Keep::new(&spool, self.telemetry.clone());
+                }
                 if self.keep.is_shut() {
                     self.keep.open().await;
                 }
@@ -280,8 +311,9 @@ impl Writer {
                 break;
             }
         }
-        lost += self.hand.len() + self.telemetry.records().clear();
+        lost += self.hand.len();
         if lost > 0 {
+            lost += self.telemetry.records().clear();
             tracing::error!(event = "records_lost", records = lost);
             self.telemetry.metrics().records_dropped(lost as u64);
         }

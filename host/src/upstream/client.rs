@@ -24,6 +24,7 @@ use super::line::Line;
 use super::pool::{Connection, Pool, STREAMS_MAX, Sender};
 use crate::config::{BaseUrl, Upstream};
 use crate::tracked::Tracked;
+use crate::turn::Turn;
 
 /// Everything needed to call one upstream. Shared by all generations that agree on its connection settings.
 pub struct Client {
@@ -200,10 +201,10 @@ impl Client {
                 return Ok(connection);
             }
             let (sender, connection) =
-                http1::Builder::new().handshake(dialed.io).await.map_err(ConnectError::Http)?;
+                http1::Builder::new().handshake(Turn::new(dialed.io)).await.map_err(ConnectError::Http)?;
             self.tracker.spawn(async move {
                 if let Ok(parts) = connection.without_shutdown().await {
-                    close(parts.io).await;
+                    close(parts.io.into_inner()).await;
                 }
                 drop(gone);
             });

@@ -231,17 +231,17 @@ pub fn read_event(data: &[u8]) -> Meaning {
         return Meaning::Nothing;
     }
     // Values that nobody looks at are skipped unread: bytes that are no text would pass in them, and break the
-    // decoders of clients.
-    let Ok(text) = std::str::from_utf8(trimmed) else { return Meaning::Malformed };
+    // decoders of clients. So would white space around the whole that JSON does not know.
+    let Ok(text) = std::str::from_utf8(data) else { return Meaning::Malformed };
     let Ok(raw) = serde_json::from_str::<RawChunk>(text) else {
         // A well-formed error may sit in an object whose other members are of no known shape.
-        return match ProviderError::find(trimmed) {
+        return match ProviderError::find(data) {
             Some(error) => Meaning::Error(Box::new(error)),
             None => Meaning::Malformed,
         };
     };
     if raw.error.says || raw.object == Marker::Error {
-        let error = ProviderError::find(trimmed).unwrap_or_default();
+        let error = ProviderError::find(data).unwrap_or_default();
         return Meaning::Error(Box::new(error));
     }
     match raw.choices {

@@ -96,10 +96,11 @@ fn which_bodies_are_answers() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_malformed_wherever_they_stand() {
+fn bytes_that_no_client_can_read_are_malformed_wherever_they_stand() {
     for event in [
         &b"{\"choices\":[{\"delta\":{\"content\":\"x\xff\"}}]}"[..],
         b"{\"choices\":[{\"delta\":{\"content\":\"x\"},\"other\":\"\xff\"}]}",
+        b"\x0c{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}",
         b"{\"id\":\"\xc3\",\"choices\":[{\"delta\":{\"content\":\"x\"}}]}",
     ] {
         assert_eq!(read_event(event), Meaning::Malformed, "{}", event.escape_ascii());
