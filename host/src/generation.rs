@@ -18,7 +18,7 @@ pub struct Generation {
     pub number: u64,
     /// The settings.
     pub config: Arc<Config>,
-    /// The plugins.
+    /// The plugins, for whatever has no route.
     pub policy: Policy,
     /// Breakers, gates and counters, which outlive generations.
     pub cells: Arc<Cells>,
@@ -31,6 +31,8 @@ pub struct Route {
     pub config: Arc<config::Route>,
     /// Its targets, in configured order.
     pub targets: Vec<Target>,
+    /// The plugins it asks.
+    pub policy: Policy,
 }
 
 /// A target of a route with everything it needs at hand.
@@ -68,7 +70,13 @@ impl Generation {
             .iter()
             .map(|(name, route)| {
                 let targets = route.targets.iter().filter_map(target).collect();
-                (name.clone(), Arc::new(Route { config: route.clone(), targets }))
+                let lists = &route.plugins;
+                let policy = if *lists == config::RoutePlugins::default() {
+                    policy.clone()
+                } else {
+                    policy.listed(|kind| lists.of(kind))
+                };
+                (name.clone(), Arc::new(Route { config: route.clone(), targets, policy }))
             })
             .collect();
         Self { number, config, policy, cells, routes }
@@ -77,6 +85,11 @@ impl Generation {
     /// The route of a name.
     pub fn route(&self, name: &str) -> Option<&Arc<Route>> {
         self.routes.get(name)
+    }
+
+    /// A plugin that must decide does not run, and there is no route that would not ask it.
+    pub fn denies_all(&self) -> bool {
+        self.routes.values().all(|route| route.policy.denies())
     }
 
     /// The gate all calls pass.

@@ -85,20 +85,49 @@ async fn check_says_which_plugins_would_be_rejected_and_that_the_rest_would_star
     fs::create_dir(&dir).expect("a folder");
     fs::write(dir.join("a.wasm"), b"\0asm\x01\0\0\0").expect("written");
     fs::copy("../plugins/weighted-router/weighted-router.wasm", dir.join("b.wasm")).expect("a copy");
+    fs::write(dir.join("c.wasm"), b"junk").expect("written");
+    fs::write(dir.join("c.yaml"), "on_error: deny\nweight: heavy\n").expect("written");
     let mut out = Vec::new();
     let minimal = files.iter().find(|file| file.ends_with("minimal.yaml")).expect("the smallest");
     let exit = check::check_with(minimal, &env, &mut out).await.expect("written");
     let out = String::from_utf8(out).expect("text");
     assert_eq!(exit, Exit::Done);
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines.len(), 2, "{out}");
+    assert_eq!(lines.len(), 4, "{out}");
     assert!(
         lines[0].starts_with("warning: ") && lines[0].contains("a.wasm would be rejected (magic)"),
         "{out}"
     );
-    assert!(lines[1].starts_with("ok: "), "{out}");
+    assert!(lines[1].ends_with("c.yaml:2:9: weight: warning: expected a number"), "{out}");
+    assert!(
+        lines[2].contains("c.wasm would be rejected (sidecar), and calls be refused (on_error: deny)"),
+        "{out}"
+    );
+    assert!(lines[3].starts_with("ok: "), "{out}");
     let there: Vec<_> = fs::read_dir(folder.path()).expect("the folder").filter_map(Result::ok).collect();
     assert!(there.iter().all(|entry| entry.file_name() != "sluice-state"), "a check keeps nothing");
+}
+
+#[tokio::test]
+async fn check_says_where_a_route_names_a_plugin_of_another_kind() {
+    let (folder, _) = examples();
+    let dir = folder.path().join("plugins.d");
+    fs::create_dir(&dir).expect("a folder");
+    for name in ["mine", "off"] {
+        fs::copy("../plugins/weighted-router/weighted-router.wasm", dir.join(format!("{name}.wasm")))
+            .expect("a copy");
+    }
+    fs::write(dir.join("off.yaml"), "enabled: false\n").expect("written");
+    let minimal = fs::read_to_string(folder.path().join("minimal.yaml")).expect("the smallest");
+    let file = folder.path().join("lists.yaml");
+    let lists = "defaults: { plugins: { routers: [ mine, off ], taggers: [ mine, standard-tagger ] } }";
+    fs::write(&file, format!("{minimal}\n{lists}\n")).expect("written");
+    let mut out = Vec::new();
+    assert_eq!(check::check_with(&file, &env, &mut out).await.expect("written"), Exit::Done);
+    let out = String::from_utf8(out).expect("text");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 3, "{out}");
+    assert!(lines[0].contains("the router \"off\"") && lines[1].contains("the tagger \"mine\""), "{out}");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Every file of `tests/config` and what is said about it, word for word. `NAME.err` holds the class and the
+//! Every file of `tests/config` and what is said about it, word for word; and the same for the sidecars of plugins in
+//! `tests/config/sidecars`, where `NAME.is` holds what a good `NAME.yaml` means. `NAME.err` holds the class and the
 //! lines of a refused `NAME.yaml`, `NAME.warn` the warnings of one that loads (empty: none). A new case
 //! is two new files; `SLUICE_GOLDEN=write cargo test -p sluice-tests config_golden` writes the second.
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken case should say so and stop the test")]
@@ -29,7 +30,11 @@ fn env(name: &str) -> Option<String> {
 }
 
 fn cases() -> Vec<PathBuf> {
-    let mut cases: Vec<PathBuf> = fs::read_dir("config")
+    cases_in("config")
+}
+
+fn cases_in(dir: &str) -> Vec<PathBuf> {
+    let mut cases: Vec<PathBuf> = fs::read_dir(dir)
         .expect("the folder of cases")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
@@ -53,11 +58,33 @@ fn said(case: &Path) -> (PathBuf, String) {
     }
 }
 
+/// The same for a sidecar.
+fn said_of_sidecar(case: &Path) -> (PathBuf, String) {
+    match config::sidecar(&fs::read(case).expect("a sidecar"), case) {
+        Ok(sidecar) => (case.with_extension("is"), format!("{sidecar:#?}\n")),
+        Err(bad) => {
+            let (class, on_error) = (bad.errors.kind.as_str(), bad.on_error.as_str());
+            (case.with_extension("err"), format!("{class}, {on_error}\n{}\n", bad.errors))
+        }
+    }
+}
+
 #[test]
 fn every_mistake_is_said_as_it_was_agreed() {
+    as_agreed(cases(), said);
+}
+
+#[test]
+fn every_mistake_of_a_sidecar_is_said_as_it_was_agreed() {
+    let cases = cases_in("config/sidecars");
+    assert!(cases.len() >= 12, "the cases were not found");
+    as_agreed(cases, said_of_sidecar);
+}
+
+fn as_agreed(cases: Vec<PathBuf>, said: impl Fn(&Path) -> (PathBuf, String)) {
     let write = std::env::var_os("SLUICE_GOLDEN").is_some_and(|value| value == "write");
     let mut wrong = Vec::new();
-    for case in cases() {
+    for case in cases {
         let (file, text) = said(&case);
         assert!(!text.contains(MARK), "{}: a secret is shown:\n{text}", case.display());
         if write {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sluice::clock;
-use sluice::plugin::PluginState;
+use sluice::plugin::{PluginState, Registry};
 
 use crate::plugins_support::*;
 
@@ -159,4 +159,30 @@ async fn a_call_that_is_dropped_takes_its_instance_with_it_and_is_no_failure() {
     assert_eq!(&*ranked.advice.votes[0].0, "l");
     let status = entry(&registry, "l.wasm");
     assert_eq!((status.live, status.failures.len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sidecar_that_makes_a_plugin_fail_is_rolled_back_like_new_bytes() {
+    let bench = Bench::new(&[("h.wasm", "hostile-router")]);
+    bench.put("h.yaml", b"weight: 2\n");
+    let registry = bench.start().await;
+    let weight = |registry: &Registry| registry.current().active()[0].options().weight;
+    bench.put("h.yaml", b"weight: 3\n");
+    bench.recorder.wait_for("loaded h", 2).await;
+    assert!(weight(&registry) > 2.5);
+    for _ in 0..5 {
+        policy(&registry).rank(&request(&["x-trap"]), moment(), &candidates()).await;
+    }
+    bench.recorder.wait_for("rolled_back h", 1).await;
+    until_state(&registry, "h.wasm", PluginState::LastGood).await;
+    assert!(weight(&registry) < 2.5, "the sidecar before it is in force again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_a_guest_may_call_keeps_it_waiting() {
+    let bench = Bench::new(&[("w.wasm", "waiting-router")]);
+    let registry = bench.start().await;
+    let ranked = policy(&registry).rank(&request(&["x-wait"]), moment(), &candidates()).await;
+    assert_eq!(&*ranked.advice.votes[0].0, "w", "{:#?}", bench.recorder.lines());
+    assert_eq!(bench.recorder.count("log w Stdout read"), 1);
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::Exit;
 use crate::config::{self, Environment, Loaded};
 use crate::gateway;
+use crate::plugin::{Rejected, Rejection};
 
 /// Checks `path` with the environment of the process and writes findings and a summary to `out`.
 ///
@@ -27,22 +28,18 @@ pub async fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write)
             for warning in &loaded.warnings {
                 writeln!(out, "{}", warning.line_for_warning(path))?;
             }
-            let rejected = match gateway::rehearse(&loaded.config).await {
-                Ok(rejected) => rejected,
+            let gateway::Rehearsal { rejected, gaps } = match gateway::rehearse(&loaded.config).await {
+                Ok(rehearsal) => rehearsal,
                 Err(error) => {
                     writeln!(out, "error: it would not start: {error}")?;
                     return Ok(Exit::No);
                 }
             };
-            let dir = &loaded.config.plugins.dir;
             for plugin in rejected {
-                let (file, reason) = (dir.join(&*plugin.file), plugin.rejection.reason().as_str());
-                writeln!(
-                    out,
-                    "warning: {} would be rejected ({reason}): {}",
-                    file.display(),
-                    plugin.rejection
-                )?;
+                would_be_rejected(&loaded.config.plugins.dir.join(&*plugin.file), &plugin, out)?;
+            }
+            for gap in gaps {
+                writeln!(out, "warning: {gap}")?;
             }
             summary(&loaded, out)?;
             Ok(Exit::Done)
@@ -54,6 +51,19 @@ pub async fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write)
             Ok(Exit::Usage)
         }
     }
+}
+
+/// Mistakes in a sidecar have places of their own, which editors jump to.
+fn would_be_rejected(file: &Path, plugin: &Rejected, out: &mut dyn Write) -> io::Result<()> {
+    let (file, reason) = (file.display(), plugin.rejection.reason().as_str());
+    let calls = if plugin.denies { ", and calls be refused (on_error: deny)" } else { "" };
+    let Rejection::Sidecar(errors) = &plugin.rejection else {
+        return writeln!(out, "warning: {file} would be rejected ({reason}){calls}: {}", plugin.rejection);
+    };
+    for finding in &errors.findings {
+        writeln!(out, "{}", finding.line_for_warning(&errors.file))?;
+    }
+    writeln!(out, "warning: {file} would be rejected ({reason}){calls}: see {}", errors.file.display())
 }
 
 fn summary(loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {

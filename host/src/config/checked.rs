@@ -256,6 +256,8 @@ pub struct Route {
     pub retry: Retry,
     /// What a malformed event after commit does.
     pub on_malformed: OnMalformed,
+    /// The plugins it asks, where it has a list of its own.
+    pub plugins: super::RoutePlugins,
 }
 
 /// A target as one route uses it.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::Environment;
 use super::finding::{Finding, Pos, WHOLE_FILE};
+use super::plugin_names::PluginNames;
 use super::source::Sources;
 use super::suggest;
 use super::tree::{Entry, Node, Value};
@@ -24,6 +25,8 @@ use super::tree::{Entry, Node, Value};
 pub(super) struct Cx<'a> {
     /// Where relative paths start.
     dir: &'a Path,
+    /// Names that a route's list of plugins may hold.
+    pub(super) plugin_names: PluginNames,
     pub(super) env: &'a Environment<'a>,
     findings: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
@@ -34,6 +37,7 @@ impl<'a> Cx<'a> {
     pub(super) fn new(dir: &'a Path, env: &'a Environment<'a>, findings: Vec<Finding>) -> Self {
         Self {
             dir,
+            plugin_names: PluginNames::default(),
             env,
             findings: RefCell::new(findings),
             warnings: RefCell::default(),
@@ -99,6 +103,11 @@ impl<'a> Field<'a> {
 
     pub(super) fn error(&self, text: impl Into<String>) {
         self.cx.note(self.at, self.shown_path(), text);
+    }
+
+    /// For what is inside this field and has no key of its own.
+    pub(super) fn error_at(&self, at: Pos, text: impl Into<String>) {
+        self.cx.note(at, self.shown_path(), text);
     }
 
     pub(super) fn warn(&self, text: impl Into<String>) {

@@ -21,7 +21,6 @@ pub(super) const TOP: &[Later] = &[
 ];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
-pub(super) const ROUTE: &[Later] = &[Later("plugins", Nothing::EmptyMap)];
 
 impl Map<'_> {
     /// Knows the keys of `table`, and notes each one that asks for something.

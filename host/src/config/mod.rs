@@ -13,10 +13,12 @@ mod field;
 mod finding;
 mod headers;
 mod later;
+mod plugin_names;
 mod records;
 mod reference;
 mod route;
 mod shown;
+mod sidecar;
 mod source;
 mod suggest;
 #[cfg(test)]
@@ -32,7 +34,9 @@ pub use caller::{Caller, KeyHash};
 pub use checked::*;
 pub use cors::{Cors, Origins};
 pub use finding::{ConfigErrors, ErrorClass, Finding};
+pub use plugin_names::{BUNDLED_PLUGINS, RoutePlugins};
 pub use shown::Shown;
+pub use sidecar::{BadSidecar, Instances, OnError, SIDECAR_MAX, Sidecar, SidecarLimits, sidecar};
 pub use source::Sources;
 
 /// What a variable of the environment holds; none when it is not set.

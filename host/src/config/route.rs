@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::checked::{Capability, CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget, Target};
 use super::field::{Field, Map, SOME};
+use super::plugin_names::RoutePlugins;
 use super::upstream::Account;
-use super::{later, suggest, top};
+use super::{suggest, top};
 
 /// The keys of a route but `targets`, each there or not.
 #[derive(Default)]
@@ -30,6 +31,7 @@ pub(super) struct Settings {
     max_switches: Option<u32>,
     retry: RetrySettings,
     on_malformed: Option<OnMalformed>,
+    plugins: RoutePlugins,
 }
 
 #[derive(Default)]
@@ -43,7 +45,6 @@ struct RetrySettings {
 
 impl Settings {
     pub(super) fn read(m: &Map<'_>) -> Self {
-        m.later(later::ROUTE);
         Self {
             budget: m.get("budget").duration(SOME),
             reserve: m.get("reserve").duration(Duration::ZERO),
@@ -70,6 +71,7 @@ impl Settings {
             on_malformed: m
                 .get("on_malformed")
                 .choice(&[("drop", OnMalformed::Drop), ("fail", OnMalformed::Fail)]),
+            plugins: m.get("plugins").map(RoutePlugins::read),
         }
     }
 
@@ -96,6 +98,7 @@ impl Settings {
                 backoff_max: self.retry.backoff_max.or(other.retry.backoff_max),
             },
             on_malformed: self.on_malformed.or(other.on_malformed),
+            plugins: self.plugins.or(&other.plugins),
         }
     }
 
@@ -242,6 +245,7 @@ fn read(
         max_switches: settings.max_switches.unwrap_or(1),
         retry: settings.retry.checked(),
         on_malformed: settings.on_malformed.unwrap_or(OnMalformed::Drop),
+        plugins: settings.plugins,
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 use super::checked::{
-    Breaker, BreakerRate, Config, Cooldown, Drain, Gate, Limits, Log, LogFormat, PLUGIN_MEMORY_MAX, Plugins,
-    Readiness, RetryBudget, Tags,
+    Breaker, BreakerRate, Config, Cooldown, Drain, Gate, Limits, Log, LogFormat, Plugins, Readiness,
+    RetryBudget, Tags,
 };
 use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
@@ -38,6 +38,8 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         queue: m.get("queue").count(0..=1_000_000).unwrap_or(256),
         queue_wait: m.get("queue_wait").duration(Duration::ZERO).unwrap_or(secs(5)),
     });
+    let plugins = plugins(&m.get("plugins"));
+    m.whole().cx.plugin_names.in_folder(&plugins.dir);
     let accounts = upstream::read_all(&m.require("upstreams"), gates);
     let defaults = m.get("defaults").map(route::Settings::read);
     let routes = route::read_all(&m.require("routes"), &defaults, &accounts);
@@ -57,7 +59,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         upstreams,
         targets: routes.targets,
         routes: routes.routes,
-        plugins: plugins(&m.get("plugins")),
+        plugins,
         records: records::read(&m.get("records"), &state_dir),
         state_dir,
         breaker: breaker(&m.get("breaker")),
@@ -99,12 +101,12 @@ fn plugins(field: &Field<'_>) -> Plugins {
         dir: m.get("dir").path().unwrap_or_else(|| field.cx.at("plugins.d")),
         headers: m.get("headers").header_names(Use::Plugins),
         deadline: m.get("deadline").duration(SOME).unwrap_or(Duration::from_millis(10)),
-        memory: m.get("memory").size(64 * KIB..=PLUGIN_MEMORY_MAX).unwrap_or(16 * MIB),
-        concurrency: m.get("concurrency").count(1..=10_000).unwrap_or_else(twice_the_cores),
+        memory: m.get("memory").plugin_memory().unwrap_or(16 * MIB),
+        concurrency: m.get("concurrency").plugin_concurrency().unwrap_or_else(twice_the_cores),
         settle: m.get("settle").duration(Duration::ZERO).unwrap_or(Duration::from_millis(200)),
         rescan: m.get("rescan").duration(SOME).unwrap_or(secs(5)),
         probation: m.get("probation").duration(Duration::ZERO).unwrap_or(secs(300)),
-        max_file: m.get("max_file").size(KIB..=GIB).unwrap_or(64 * MIB),
+        max_file: m.get("max_file").plugin_file().unwrap_or(64 * MIB),
     })
 }
 

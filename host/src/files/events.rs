@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -16,6 +17,8 @@ pub struct Events {
     bell: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     armed: Option<(u64, u64)>,
+    /// What is watched was deleted, and its watch is silent from then on.
+    ended: Arc<AtomicBool>,
     said: bool,
 }
 
@@ -23,16 +26,17 @@ impl Events {
     /// Watches nothing before [`Events::arm`], and rings `bell` then. `what` is the folder in words.
     pub fn new(what: &'static str, dir: &Path, bell: Arc<Notify>) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        Self { what, dir, bell, watcher: None, armed: None, said: false }
+        Self { what, dir, bell, watcher: None, armed: None, ended: Arc::default(), said: false }
     }
 
     /// Watches the folder that is there now, or, while there is none, only the one it would lie in.
     /// A folder that was replaced is watched anew: its old watch would stay silent.
     pub fn arm(&mut self, identity: Option<(u64, u64)>) {
-        if self.watcher.is_some() && self.armed == identity {
+        if self.watcher.is_some() && self.armed == identity && !self.ended.load(Ordering::Relaxed) {
             return;
         }
         self.watcher = None;
+        self.ended = Arc::default();
         match self.watch(identity.is_some()) {
             Ok(watcher) => {
                 self.watcher = Some(watcher);
@@ -51,8 +55,12 @@ impl Events {
     }
 
     fn watch(&self, there: bool) -> notify::Result<RecommendedWatcher> {
-        let (bell, dir) = (self.bell.clone(), self.dir.clone());
+        let (bell, dir, ended) = (self.bell.clone(), self.dir.clone(), self.ended.clone());
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let gone = |event: &Event| event.kind.is_remove() && event.paths.contains(&dir);
+            if event.as_ref().is_ok_and(gone) {
+                ended.store(true, Ordering::Relaxed);
+            }
             if event.map_or(true, |event| concerns(&event, &dir)) {
                 bell.notify_one();
             }
@@ -79,6 +87,8 @@ fn concerns(event: &Event, dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
     use notify::event::{CreateKind, Flag};
 
@@ -97,5 +107,20 @@ mod tests {
         ] {
             assert_eq!(concerns(&event, dir), concern, "{event:?}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_watched_is_left_to_the_timer_and_tried_again() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("plugins.d");
+        let mut events = Events::new(&dir, Arc::new(Notify::new()));
+        // As when the system has no watch left: what is said to be there cannot be watched.
+        for _ in 0..2 {
+            events.arm(Some((1, 1)));
+            assert!(events.watcher.is_none() && events.said);
+        }
+        std::fs::create_dir(&dir).unwrap();
+        events.arm(Some((1, 1)));
+        assert!(events.watcher.is_some());
     }
 }

@@ -4,6 +4,7 @@
 //! that hold them. How a request lives is the proxy's business.
 
 mod doors;
+mod gaps;
 mod look;
 mod parts;
 mod probe;
@@ -11,6 +12,7 @@ mod refusal;
 mod reload;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
 use crate::upstream::{Dial, TlsSetupError};
 use doors::{Doors, Reserved};
+pub use gaps::Gap;
 use look::{Bell, Look};
 use parts::{PluginSetup, Workshop, name_plugins};
 use reload::{Reloader, Running};
@@ -126,6 +129,8 @@ impl Gateway {
         let registry = start_plugins(&config, &plugins, watch, &workshop).await?;
         name_plugins(&telemetry, &registry);
         let set = registry.current();
+        let missing = gaps::gaps_of(&config, &set);
+        gaps::tell(&BTreeSet::new(), &missing);
         let first =
             Generation::assemble(1, config.clone(), Policy::new(set.clone(), 1), cells.clone(), &clients);
         let probes = stop.child_token();
@@ -162,6 +167,7 @@ impl Gateway {
             board,
             bell: bell.clone(),
             running,
+            missing,
             process_log: outside.process_log,
             told: None,
         };
@@ -231,12 +237,20 @@ impl Gateway {
     }
 }
 
-/// Does what start-up does with a configuration, but opens no door, and says which files of the plugins
-/// folder would be rejected.
+/// What a gateway would start with.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The files of the plugins folder that would be rejected.
+    pub rejected: Vec<plugin::Rejected>,
+    /// What routes would miss.
+    pub gaps: BTreeSet<Gap>,
+}
+
+/// Does what start-up does with a configuration, but opens no door.
 ///
 /// # Errors
 /// What would keep a gateway from starting.
-pub async fn rehearse(config: &Config) -> Result<Vec<plugin::Rejected>, StartError> {
+pub async fn rehearse(config: &Config) -> Result<Rehearsal, StartError> {
     let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
     let workshop = Workshop { dial: None, tracker, stop };
     workshop.clients(config, None)?;
@@ -244,7 +258,12 @@ pub async fn rehearse(config: &Config) -> Result<Vec<plugin::Rejected>, StartErr
         Archive::rehearse(records)?;
     }
     let PluginSetup { plugins, targets, builtin } = PluginSetup::of(config);
-    Ok(plugin::rehearse(&plugins, targets, &builtin, &workshop.tracker).await?)
+    let plugin::Rehearsed { runs, rejected } =
+        plugin::rehearse(&plugins, targets, &builtin, &workshop.tracker).await?;
+    let gaps = gaps::gaps(config, |kind, name| {
+        runs.iter().any(|(known, kinds)| **known == *name && kinds.contains(&kind))
+    });
+    Ok(Rehearsal { rejected, gaps })
 }
 
 async fn start_plugins(

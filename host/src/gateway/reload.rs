@@ -4,12 +4,14 @@
 //! all: everything that can fail is done first and aside, the last of it the plugins, which take the new targets
 //! as a whole too; what follows cannot fail, and ends with one swap. Requests keep what they began with.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::doors::Doors;
+use super::gaps::{self, Gap};
 use super::look::{Bell, Found};
 use super::parts::{Before, Clients, PluginSetup, Workshop, name_plugins};
 use super::refusal::Refusal;
@@ -52,6 +54,8 @@ pub(super) struct Reloader {
     pub board: Arc<ConfigBoard>,
     pub bell: Arc<Bell>,
     pub running: Running,
+    /// Plugins that routes name and that do not run.
+    pub missing: BTreeSet<Gap>,
     /// The level of the process's log follows the configuration.
     pub process_log: bool,
     /// The refusal that was told last, and what it was about.
@@ -88,8 +92,11 @@ impl Reloader {
     }
 
     /// What runs becomes the generation that new requests get: its number.
-    fn publish(&self) -> u64 {
+    fn publish(&mut self) -> u64 {
         let Running { config, cells, clients, set, .. } = &self.running;
+        let missing = gaps::gaps_of(config, set);
+        gaps::tell(&self.missing, &missing);
+        self.missing = missing;
         let number = self.shared.current.load().number + 1;
         let policy = Policy::new(set.clone(), number);
         let generation = Generation::assemble(number, config.clone(), policy, cells.clone(), clients);
@@ -158,9 +165,9 @@ impl Reloader {
         let probes = self.workshop.stop.child_token();
         let new = Running { config, sources, cells, clients, plugins, set, probes };
         std::mem::replace(&mut self.running, new).probes.cancel();
-        let Running { config, cells, clients, probes, .. } = &self.running;
         name_plugins(&telemetry, &self.registry);
         let generation = self.publish();
+        let Running { config, cells, clients, probes, .. } = &self.running;
         probe::start(config, cells, clients, &telemetry, &self.workshop.tracker, probes);
         self.board.loaded(clock::wall(), needs_restart.clone());
         telemetry.event(&Event::ConfigReloaded { generation, needs_restart });

@@ -14,13 +14,14 @@ use sluice_core::facts::{
 use tokio_util::task::TaskTracker;
 
 use super::call::{Ask, CallError};
-use super::compiled::{Bounds, digest, prepare};
+use super::compiled::{Bounds, prepare};
 use super::engine::{EngineError, Host};
 use super::folder::{self, Found};
 use super::instance::{Instance, Spec};
-use super::job::{Task, What};
+use super::job::{Unread, options_of, source_of};
+use super::last_good::Source;
 use super::loaded::Plugin;
-use super::options::{Instances, OnError, PluginOptions, options_of};
+use super::options::{Instances, OnError, PluginOptions};
 use super::probe;
 use super::registry::StartError;
 use super::rehearsal::shop;
@@ -166,19 +167,38 @@ impl Author {
         overrides: Option<&Overrides>,
         watch: Arc<dyn PluginWatch>,
     ) -> Result<Plugin, Rejection> {
-        let found = seen(path)?;
-        let options = self.options(&found, overrides)?;
+        let (found, options, source, digest) = self.read(path, overrides).await?;
         let shop = shop(self.host, &self.tracker, &self.plugins, targets.clone(), watch);
-        match Box::pin(shop.look(Task { found, options, known: Vec::new() })).await {
-            What::Admitted { plugin, .. } => Ok(*plugin),
-            What::Refused { rejection, .. } => Err(rejection),
-            _ => Err(Rejection::Read("it changed while it was read".into())),
+        Box::pin(shop.admit(&found, &options, source.bytes, digest)).await
+    }
+
+    /// What the file is, whether or not its sidecar switches it off.
+    async fn read(
+        &self,
+        path: &Path,
+        overrides: Option<&Overrides>,
+    ) -> Result<(Found, Arc<PluginOptions>, Source, Arc<str>), Rejection> {
+        let found = seen(path)?;
+        if let Some(rejection) = found.refused {
+            return Err(rejection);
+        }
+        let (plugins, overrides) = (self.plugins.clone(), overrides.cloned());
+        let reading = self.tracker.spawn_blocking(move || {
+            let (options, sidecar) = options_of(&found, &plugins)?;
+            let options = Self::options(options, overrides.as_ref());
+            let (source, digest) = source_of(&found, &options, sidecar)?;
+            Ok((found, options, source, digest))
+        });
+        match reading.await {
+            Ok(Ok(read)) => Ok(read),
+            Ok(Err(Unread::Refused(_, rejection))) => Err(rejection),
+            Ok(Err(Unread::Changed)) => Err(Rejection::Read("it changed while it was read".into())),
+            Err(error) => Err(Rejection::Read(error.to_string())),
         }
     }
 
-    fn options(&self, found: &Found, overrides: Option<&Overrides>) -> Result<Arc<PluginOptions>, Rejection> {
-        let options = options_of(found, &self.plugins)?;
-        let Some(overrides) = overrides else { return Ok(options) };
+    fn options(options: Arc<PluginOptions>, overrides: Option<&Overrides>) -> Arc<PluginOptions> {
+        let Some(overrides) = overrides else { return options };
         let mut options = PluginOptions::clone(&options);
         options.on_error = OnError::Deny;
         if let Some(settings) = &overrides.settings_json {
@@ -187,7 +207,7 @@ impl Author {
         if let Some(instances) = overrides.instances {
             options.instances = instances;
         }
-        Ok(Arc::new(options))
+        Arc::new(options)
     }
 
     /// What each sample costs, in an engine that counts. The component must have been admitted.
@@ -201,19 +221,14 @@ impl Author {
         overrides: &Overrides,
         samples: &[Sample],
     ) -> Result<Vec<Cost>, NotAsked> {
-        let found = seen(path)?;
-        let mut options = PluginOptions::clone(&*self.options(&found, Some(overrides))?);
+        let (found, options, source, digest) = self.read(path, Some(overrides)).await?;
+        let mut options = PluginOptions::clone(&options);
         // Counting slows a call down; the deadline is for those that are not counted.
         options.deadline = options.deadline.saturating_mul(100);
-        let bytes = folder::read(&found, options.file).map_err(|error| match error {
-            folder::NotRead::Refused(rejection) => rejection,
-            folder::NotRead::Changed => Rejection::Read("it changed while it was read".into()),
-        })?;
         let host = self.tracker.spawn_blocking(Host::metered).await;
         let host = host.map_err(|_| NotAsked::NotCounted)??;
         let bounds = Bounds { file: options.file, memory: options.memory };
-        let digest = digest(&bytes);
-        let compiled = prepare(host, &self.tracker, bytes.into(), digest.clone(), bounds).await?;
+        let compiled = prepare(host, &self.tracker, source.bytes, digest.clone(), bounds).await?;
         let watch: Arc<dyn PluginWatch> = Arc::new(Quiet);
         let spec = Spec {
             host,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::folder::Fingerprint;
+use super::job::Version;
 use super::loaded::Plugin;
-use super::options::PluginOptions;
+use super::options::{OnError, PluginOptions};
 use super::status::{PluginState, PluginStatus, RejectionStatus};
 
 /// A file that looks like half of one is given so many settle times before it is refused.
@@ -32,8 +33,11 @@ pub struct Entry {
     pub state: PluginState,
     /// The last refusal.
     pub rejection: Option<RejectionStatus>,
-    /// Digest of the last bytes that were refused.
-    pub refused: Option<Arc<str>>,
+    /// What was refused last.
+    pub refused: Option<Version>,
+    /// Calls rely on it: it was there when the gateway started, or has run since. Only of such a plugin is it
+    /// told that it is missing; a new file that is no good changes nothing.
+    pub relied_on: bool,
     seen: Fingerprint,
     quiet_since: Instant,
     handled: Option<Fingerprint>,
@@ -63,6 +67,7 @@ impl Entry {
             state: PluginState::Rejected,
             rejection: None,
             refused: None,
+            relied_on: false,
             seen,
             quiet_since: now,
             handled: None,
@@ -134,6 +139,14 @@ impl Entry {
     /// When a file that looks unfinished has had its time.
     pub fn patience(&self, settle: Duration) -> Instant {
         self.quiet_since + settle * UNFINISHED
+    }
+
+    /// Nothing of it runs, and calls are to be denied for that.
+    pub fn denies(&self) -> bool {
+        self.relied_on
+            && self.running.is_none()
+            && self.state == PluginState::Rejected
+            && self.options.on_error == OnError::Deny
     }
 
     /// For the page.

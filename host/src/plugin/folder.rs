@@ -3,22 +3,35 @@
 //! Links are followed: what counts is the file behind them, which is how a mounted configuration swaps all
 //! its files at once.
 
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::rejection::Rejection;
+use crate::config::{BadSidecar, SIDECAR_MAX};
 use crate::files::{Signature, inode};
 
 /// Plugin files looked at; further ones, in name order, are left out.
 const FILES_MAX: usize = 256;
 
-/// What is beside each other for one plugin: the file and its sidecar. None: not there, or not readable.
+/// Of a folder. The number of one that was deleted is soon given to another, so its time of birth is mixed in.
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    let (device, inode) = inode(metadata);
+    let born = metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
+    (device, inode ^ born)
+}
+
+/// What is beside each other for one plugin: the file and its sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
+    /// None: not readable.
     file: Option<Signature>,
-    sidecar: Option<Signature>,
+    /// None: not there. The inner none: there, and not readable, as a link that leads nowhere.
+    sidecar: Option<Option<Signature>>,
 }
 
 /// A plugin file.
@@ -41,9 +54,9 @@ pub struct Found {
 /// The folder.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// Device and inode: another one means that the folder was replaced.
+    /// Another one means that the folder was replaced.
     pub identity: (u64, u64),
-    /// In name order.
+    /// In name order. A sidecar of nothing is one that is refused.
     pub files: Vec<Found>,
     /// Plugin files that were left out because there are too many.
     pub left_out: usize,
@@ -54,41 +67,76 @@ pub struct Scan {
 /// # Errors
 /// It is not there or cannot be listed.
 pub fn scan(dir: &Path) -> io::Result<Scan> {
-    let identity = inode(&fs::metadata(dir)?);
-    let mut names = Vec::new();
+    let identity = identity(&fs::metadata(dir)?);
+    let (mut names, mut sidecars) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
         let lossy = name.to_string_lossy().into_owned();
-        if !lossy.starts_with('.') && ending(&lossy).is_some() {
+        if lossy.starts_with('.') {
+            continue;
+        }
+        // Compiled code is listed only to be refused.
+        if ends_in(&lossy, &["wasm", "cwasm"]) {
             names.push(lossy);
+        } else if ends_in(&lossy, &["yaml", "yml"]) {
+            sidecars.push(lossy);
         }
     }
-    names.sort();
-    let left_out = names.len().saturating_sub(FILES_MAX);
-    names.truncate(FILES_MAX);
-    let mut files: Vec<Found> = Vec::with_capacity(names.len());
+    let stems: BTreeSet<&str> = names.iter().map(|file| stem(file)).collect();
+    sidecars.retain(|file| !(file.ends_with(".yaml") && stems.contains(stem(file))));
+    let mut left_out = 0;
+    for list in [&mut names, &mut sidecars] {
+        list.sort();
+        left_out += list.len().saturating_sub(FILES_MAX);
+        list.truncate(FILES_MAX);
+    }
+    let mut files: Vec<Found> = Vec::with_capacity(names.len() + sidecars.len());
     for file in names {
         let found = found(dir, &file, &files);
         files.push(found);
     }
+    files.extend(sidecars.iter().map(|file| alone(dir, file)));
+    files.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(Scan { identity, files, left_out })
+}
+
+fn ends_in(file: &str, endings: &[&str]) -> bool {
+    file.rsplit_once('.').is_some_and(|(stem, ending)| {
+        !stem.is_empty() && endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
+    })
+}
+
+fn stem(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(stem, _)| stem)
+}
+
+/// A sidecar that belongs to no plugin: what it says counts for nothing, which its operator should know.
+fn alone(dir: &Path, file: &str) -> Found {
+    let path = dir.join(file);
+    let text = if file.ends_with(".yaml") {
+        format!("expected `{}.wasm` beside it; alone it says nothing", stem(file))
+    } else {
+        format!("expected the name `{}.yaml`; only so it is the sidecar of a plugin", stem(file))
+    };
+    let signature = fs::metadata(&path).ok().map(|metadata| Signature::of(&metadata));
+    Found {
+        name: stem(file).into(),
+        file: file.into(),
+        path,
+        sidecar: None,
+        fingerprint: Fingerprint { file: signature, sidecar: None },
+        refused: Some(Rejection::SidecarAlone(text)),
+    }
 }
 
 /// One file, as a scan of its folder would find it. None: a scan would not see a file of this name.
 pub fn one(path: &Path) -> Option<Found> {
     let file = path.file_name()?.to_string_lossy().into_owned();
-    if file.starts_with('.') || ending(&file).is_none() {
+    if file.starts_with('.') || !ends_in(&file, &["wasm", "cwasm"]) {
         return None;
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(found(dir, &file, &[]))
-}
-
-/// The ending of a plugin file: `wasm`, or `cwasm`, which is listed only to be refused.
-fn ending(file: &str) -> Option<&str> {
-    let (stem, ending) = file.rsplit_once('.')?;
-    let known = ending.eq_ignore_ascii_case("wasm") || ending.eq_ignore_ascii_case("cwasm");
-    (known && !stem.is_empty()).then_some(ending)
 }
 
 fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
@@ -96,7 +144,8 @@ fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
     let path = dir.join(file);
     let sidecar = dir.join(format!("{stem}.yaml"));
     let signature = |path: &Path| fs::metadata(path).ok().map(|metadata| Signature::of(&metadata));
-    let fingerprint = Fingerprint { file: signature(&path), sidecar: signature(&sidecar) };
+    let beside = fs::symlink_metadata(&sidecar).is_ok();
+    let fingerprint = Fingerprint { file: signature(&path), sidecar: beside.then(|| signature(&sidecar)) };
     let refused = if ending.eq_ignore_ascii_case("cwasm") {
         Some(Rejection::Precompiled)
     } else {
@@ -106,7 +155,7 @@ fn found(dir: &Path, file: &str, before: &[Found]) -> Found {
         name: stem.into(),
         file: file.into(),
         path,
-        sidecar: fingerprint.sidecar.is_some().then_some(sidecar),
+        sidecar: beside.then_some(sidecar),
         fingerprint,
         refused,
     }
@@ -127,29 +176,63 @@ fn name_refused(stem: &str, file: &str, before: &[Found]) -> Option<Rejection> {
     )))
 }
 
-/// Reads a file whole.
+/// Reads a plugin file whole.
 ///
 /// # Errors
 /// [`NotRead`].
 pub fn read(found: &Found, max: u64) -> Result<Vec<u8>, NotRead> {
-    let refuse = |error: &io::Error| NotRead::Refused(Rejection::Read(error.to_string()));
-    let metadata = fs::metadata(&found.path).map_err(|error| refuse(&error))?;
+    let seen = found.fingerprint.file.as_ref();
+    read_as_seen(&found.path, seen, max).map_err(|error| match error {
+        NotWhole::Changed => NotRead::Changed,
+        NotWhole::TooLarge(size) => NotRead::Refused(Rejection::TooLarge { size, max }),
+        NotWhole::Io(text) => NotRead::Refused(Rejection::Read(text)),
+    })
+}
+
+/// Reads the sidecar of a plugin whole; none: there is none.
+///
+/// # Errors
+/// [`NotRead`].
+pub fn read_sidecar(found: &Found) -> Result<Option<Vec<u8>>, NotRead> {
+    let Some(path) = &found.sidecar else { return Ok(None) };
+    let seen = found.fingerprint.sidecar.as_ref().and_then(Option::as_ref);
+    let bytes = read_as_seen(path, seen, SIDECAR_MAX).map_err(|error| {
+        let text = match error {
+            NotWhole::Changed => return NotRead::Changed,
+            NotWhole::TooLarge(_) => format!("is larger than {SIDECAR_MAX} bytes"),
+            NotWhole::Io(text) => format!("cannot be read: {text}"),
+        };
+        NotRead::Refused(Rejection::Sidecar(Box::new(BadSidecar::unreadable(path, text).errors)))
+    })?;
+    Ok(Some(bytes))
+}
+
+enum NotWhole {
+    Changed,
+    TooLarge(u64),
+    Io(String),
+}
+
+/// The bytes of a file that is, before and after, as the scan saw it.
+fn read_as_seen(path: &Path, seen: Option<&Signature>, max: u64) -> Result<Vec<u8>, NotWhole> {
+    let fail = |error: io::Error| NotWhole::Io(error.to_string());
+    let metadata = fs::metadata(path).map_err(fail)?;
     if !metadata.is_file() {
-        return Err(NotRead::Refused(Rejection::Read("it is not a regular file".into())));
+        return Err(NotWhole::Io("it is not a regular file".into()));
     }
     let before = Signature::of(&metadata);
-    if Some(&before) != found.fingerprint.file.as_ref() {
-        return Err(NotRead::Changed);
+    if Some(&before) != seen {
+        return Err(NotWhole::Changed);
     }
     if before.size() > max {
-        return Err(NotRead::Refused(Rejection::TooLarge { size: before.size(), max }));
+        return Err(NotWhole::TooLarge(before.size()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(before.size()).unwrap_or(0));
-    let file = File::open(&found.path).map_err(|error| refuse(&error))?;
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| refuse(&error))?;
-    let after = fs::metadata(&found.path).map_err(|error| refuse(&error))?;
+    let file = File::open(path).map_err(fail)?;
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(fail)?;
+    let after = fs::metadata(path).map_err(fail)?;
     if Signature::of(&after) != before || u64::try_from(bytes.len()).ok() != Some(before.size()) {
-        return Err(NotRead::Changed);
+        return Err(NotWhole::Changed);
     }
     Ok(bytes)
 }

@@ -11,11 +11,12 @@ use super::admission::{admit, try_out};
 use super::compiled::{Bounds, digest};
 use super::engine::Host;
 use super::folder::{self, Fingerprint, Found, NotRead};
-use super::last_good::LastGood;
+use super::last_good::{LastGood, Source};
 use super::loaded::{History, Parts, Plugin};
 use super::options::PluginOptions;
 use super::rejection::Rejection;
 use super::watch::PluginWatch;
+use crate::config;
 
 /// Files worked on at a time. Compiling has fewer places; this bounds bytes held meanwhile.
 pub const JOBS: usize = 4;
@@ -31,6 +32,8 @@ pub struct Shop {
     pub watch: Arc<dyn PluginWatch>,
     /// What plugins are configured with.
     pub targets: Arc<[TargetFacts]>,
+    /// What holds where a sidecar says nothing else.
+    pub plugins: Arc<config::Plugins>,
     /// Rung when a plugin is set aside.
     pub trouble: Arc<Notify>,
     /// Bytes of what last ran.
@@ -55,12 +58,19 @@ pub struct Done {
 pub enum What {
     /// The file changed while it was read.
     Changed,
-    /// Its bytes are known already.
+    /// It is known already.
     Known {
         /// Of the file that was read.
         fingerprint: Fingerprint,
-        /// Its digest.
-        digest: Arc<str>,
+        /// What it is.
+        version: Version,
+    },
+    /// Its sidecar switches it off.
+    Disabled {
+        /// Of the file that was read.
+        fingerprint: Fingerprint,
+        /// What its sidecar says.
+        options: Arc<PluginOptions>,
     },
     /// It was admitted.
     Admitted {
@@ -68,13 +78,15 @@ pub enum What {
         fingerprint: Fingerprint,
         /// The plugin.
         plugin: Box<Plugin>,
-        /// Its bytes.
-        bytes: Arc<[u8]>,
+        /// What it was made of.
+        source: Source,
     },
     /// It was refused.
     Refused {
         /// Of the file that was read.
         fingerprint: Fingerprint,
+        /// How it would be run, as far as that is known.
+        options: Arc<PluginOptions>,
         /// Of its bytes, when they could be read.
         digest: Option<Arc<str>>,
         /// Why.
@@ -86,14 +98,28 @@ pub enum What {
     RolledBack(Result<Box<Plugin>, Rejection>),
 }
 
+/// What a plugin is: its bytes and how they are run. Another sidecar makes another version of the same bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Version {
+    /// SHA-256 of the bytes, in hex.
+    pub digest: Arc<str>,
+    /// How they are run.
+    pub options: Arc<PluginOptions>,
+}
+
+impl Version {
+    /// What runs.
+    pub fn of(plugin: &Plugin) -> Self {
+        Self { digest: plugin.digest().clone(), options: plugin.options().clone() }
+    }
+}
+
 /// A file to look at.
 pub struct Task {
     /// The file.
     pub found: Found,
-    /// How it is run.
-    pub options: Arc<PluginOptions>,
-    /// Digests that need no further look: what runs, and what was refused.
-    pub known: Vec<Arc<str>>,
+    /// What needs no further look: what runs, and what was refused.
+    pub known: Vec<Version>,
 }
 
 /// What there is to do about a file.
@@ -101,7 +127,7 @@ pub enum Work {
     /// Read it and admit it.
     Look(Task),
     /// Nothing of it runs: run what last ran under its name.
-    Restore(Found, Arc<PluginOptions>),
+    Restore(Found),
     /// Run this older version again.
     RollBack(Arc<Plugin>),
 }
@@ -113,71 +139,76 @@ impl Shop {
         let _place = self.places.acquire().await;
         match work {
             Work::Look(task) => self.look(task).await,
-            Work::Restore(found, options) => self.restore(&found, &options).await,
+            Work::Restore(found) => self.restore(&found).await,
             Work::RollBack(to) => self.roll_back(&to).await,
         }
     }
 
     pub(super) async fn look(&self, task: Task) -> What {
-        let Task { found, options, known } = task;
+        let Task { found, known } = task;
         let fingerprint = found.fingerprint.clone();
-        if let Some(rejection) = found.refused.clone() {
-            return What::Refused { fingerprint, digest: None, rejection };
-        }
-        let max = options.file;
-        let of_read = found.clone();
-        let reading = self.tracker.spawn_blocking(move || {
-            folder::read(&of_read, max).map(|bytes| {
-                let digest = digest(&bytes);
-                (Arc::<[u8]>::from(bytes), digest)
-            })
-        });
-        let (bytes, digest) = match reading.await {
-            Ok(Ok(read)) => read,
-            Ok(Err(NotRead::Changed)) => return What::Changed,
-            Ok(Err(NotRead::Refused(rejection))) => {
-                return What::Refused { fingerprint, digest: None, rejection };
-            }
-            Err(error) => {
-                return What::Refused {
-                    fingerprint,
-                    digest: None,
-                    rejection: Rejection::Read(error.to_string()),
-                };
-            }
+        let refused = |options: Arc<PluginOptions>, digest, rejection| What::Refused {
+            fingerprint: fingerprint.clone(),
+            options,
+            digest,
+            rejection,
         };
-        if known.contains(&digest) {
-            return What::Known { fingerprint, digest };
+        let plain = || Arc::new(PluginOptions::defaults(&self.plugins));
+        if let Some(rejection) = found.refused.clone() {
+            return refused(plain(), None, rejection);
         }
-        match self.admit(&found, &options, bytes.clone(), digest.clone()).await {
-            Ok(plugin) => What::Admitted { fingerprint, plugin: Box::new(plugin), bytes },
-            Err(rejection) => What::Refused { fingerprint, digest: Some(digest), rejection },
+        let (of_read, plugins) = (found.clone(), self.plugins.clone());
+        let reading = self.tracker.spawn_blocking(move || {
+            let (options, sidecar) = options_of(&of_read, &plugins)?;
+            let source = if options.enabled { Some(source_of(&of_read, &options, sidecar)?) } else { None };
+            Ok((options, source))
+        });
+        let (options, source) = match reading.await {
+            Ok(Ok(read)) => read,
+            Ok(Err(Unread::Changed)) => return What::Changed,
+            Ok(Err(Unread::Refused(options, rejection))) => return refused(options, None, rejection),
+            Err(error) => return refused(plain(), None, Rejection::Read(error.to_string())),
+        };
+        let Some((source, digest)) = source else { return What::Disabled { fingerprint, options } };
+        let version = Version { digest: digest.clone(), options: options.clone() };
+        if known.contains(&version) {
+            return What::Known { fingerprint, version };
+        }
+        match self.admit(&found, &options, source.bytes.clone(), digest.clone()).await {
+            Ok(plugin) => What::Admitted { fingerprint, plugin: Box::new(plugin), source },
+            Err(rejection) => refused(options, Some(digest), rejection),
         }
     }
 
-    async fn restore(&self, found: &Found, options: &Arc<PluginOptions>) -> What {
+    async fn restore(&self, found: &Found) -> What {
         let (last_good, name) = (self.last_good.clone(), found.name.clone());
         let loading = self.tracker.spawn_blocking(move || last_good.load(&name));
-        let Ok(Some(bytes)) = loading.await else {
+        let Ok(Some(source)) = loading.await else {
             return What::Restored(None);
         };
-        let digest = digest(&bytes);
-        What::Restored(self.admit(found, options, bytes.into(), digest).await.ok().map(Box::new))
+        let path = found.path.with_extension("yaml");
+        let sidecar = source.sidecar.as_deref().map(|text| config::sidecar(text, &path)).transpose();
+        // It was read as one before; if this host reads it otherwise, it is not the version that ran.
+        let Ok(sidecar) = sidecar else { return What::Restored(None) };
+        let options = Arc::new(PluginOptions::of(&self.plugins, Arc::new(sidecar.unwrap_or_default())));
+        let digest = digest(&source.bytes);
+        What::Restored(self.admit(found, &options, source.bytes, digest).await.ok().map(Box::new))
     }
 
     /// With its own history, for the targets of now.
     async fn roll_back(&self, to: &Plugin) -> What {
-        let parts = self.again(to, to.options().clone());
+        let parts = self.again(to);
         What::RolledBack(try_out(self.host, parts).await.map(Box::new))
     }
 
     /// The same version with what is configured now.
-    pub fn again(&self, plugin: &Plugin, options: Arc<PluginOptions>) -> Parts {
+    pub fn again(&self, plugin: &Plugin) -> Parts {
+        let options = PluginOptions::of(&self.plugins, plugin.options().sidecar.clone());
         Parts {
             name: plugin.name().clone(),
             file: plugin.file().cloned(),
             compiled: plugin.compiled().clone(),
-            options,
+            options: Arc::new(options),
             targets: self.targets.clone(),
             watch: self.watch.clone(),
             history: plugin.history().clone(),
@@ -185,7 +216,11 @@ impl Shop {
         }
     }
 
-    async fn admit(
+    /// Admits bytes as those of a file.
+    ///
+    /// # Errors
+    /// What was expected and what came.
+    pub(super) async fn admit(
         &self,
         found: &Found,
         options: &Arc<PluginOptions>,
@@ -213,4 +248,49 @@ impl Shop {
             Err(error) => Err(std::io::Error::other(error)),
         }
     }
+}
+
+/// Why it is not known what is in a file or in its sidecar.
+pub enum Unread {
+    /// One of them changes while it is read: look again.
+    Changed,
+    /// One of them is no good. How the plugin would be run, as far as that is known.
+    Refused(Arc<PluginOptions>, Rejection),
+}
+
+/// How a file is run: what its sidecar says, and the sidecar. Blocking.
+///
+/// # Errors
+/// [`Unread`].
+pub fn options_of(
+    found: &Found,
+    plugins: &config::Plugins,
+) -> Result<(Arc<PluginOptions>, Option<Arc<[u8]>>), Unread> {
+    let failing = |on_error, why| Unread::Refused(Arc::new(PluginOptions::failing(plugins, on_error)), why);
+    let text = folder::read_sidecar(found).map_err(|error| match error {
+        NotRead::Changed => Unread::Changed,
+        NotRead::Refused(rejection) => failing(config::OnError::default(), rejection),
+    })?;
+    let path = found.sidecar.as_deref().unwrap_or(&found.path);
+    let sidecar = text.as_deref().map(|text| config::sidecar(text, path)).transpose();
+    let sidecar = sidecar.map_err(|bad| failing(bad.on_error, Rejection::Sidecar(Box::new(bad.errors))))?;
+    let options = PluginOptions::of(plugins, Arc::new(sidecar.unwrap_or_default()));
+    Ok((Arc::new(options), text.map(Arc::from)))
+}
+
+/// What a file is made of, and the digest of its bytes. Blocking.
+///
+/// # Errors
+/// [`Unread`].
+pub fn source_of(
+    found: &Found,
+    options: &Arc<PluginOptions>,
+    sidecar: Option<Arc<[u8]>>,
+) -> Result<(Source, Arc<str>), Unread> {
+    let bytes = folder::read(found, options.file).map_err(|error| match error {
+        NotRead::Changed => Unread::Changed,
+        NotRead::Refused(rejection) => Unread::Refused(options.clone(), rejection),
+    })?;
+    let digest = digest(&bytes);
+    Ok((Source { bytes: bytes.into(), sidecar }, digest))
 }

@@ -18,9 +18,9 @@ use super::bundled::Bundled;
 use super::engine::Host;
 use super::entry::Entry;
 use super::folder::{Found, Scan};
-use super::job::{Done, JOBS, Shop, Task, Work};
+use super::job::{Done, JOBS, Shop, Task, Version, Work};
 use super::last_good::LastGood;
-use super::options::{PluginOptions, options_of};
+use super::options::PluginOptions;
 use super::registry::{Board, Command, Setup, StartError};
 use super::set::PluginSet;
 use super::status::PluginState;
@@ -93,6 +93,7 @@ impl Keeper {
             tracker,
             watch,
             targets: setup.targets.clone(),
+            plugins: Arc::new(setup.plugins.clone()),
             trouble: Arc::new(Notify::new()),
             last_good: Arc::new(LastGood::new(state_dir)),
             places: Arc::new(Semaphore::new(JOBS)),
@@ -250,7 +251,7 @@ impl Keeper {
                 None => {
                     let options = Arc::new(PluginOptions::defaults(&self.setup.plugins));
                     let (name, file) = (found.name.clone(), found.file.clone());
-                    let entry = Entry::new(
+                    let mut entry = Entry::new(
                         name,
                         file.clone(),
                         options,
@@ -258,6 +259,7 @@ impl Keeper {
                         scan.identity,
                         now,
                     );
+                    entry.relied_on = self.starting;
                     self.entries.insert(file, entry);
                 }
             }
@@ -309,20 +311,10 @@ impl Keeper {
         let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
             return;
         };
-        let options = match options_of(found, &self.setup.plugins) {
-            Ok(options) => options,
-            Err(rejection) => {
-                let fingerprint = found.fingerprint.clone();
-                entry.handled(fingerprint);
-                self.refuse(&file.clone(), None, &rejection);
-                return;
-            }
-        };
-        let known =
-            entry.running.iter().map(|plugin| plugin.digest().clone()).chain(entry.refused.clone()).collect();
-        entry.options = options.clone();
+        let running = entry.running.iter().map(|plugin| Version::of(plugin));
+        let known = running.chain(entry.refused.clone()).collect();
         entry.working = true;
-        let task = Task { found: found.clone(), options, known };
+        let task = Task { found: found.clone(), known };
         self.spawn(file.clone(), Work::Look(task));
     }
 

@@ -1,5 +1,6 @@
-//! The bytes of what last ran, kept on disk, so that a restart with a bad file in the folder still runs
-//! what ran before. Bytes lie under their digest; a small file for each plugin says which are its.
+//! The bytes of what last ran and the sidecar they ran with, kept on disk, so that a restart with a bad file in
+//! the folder still runs what ran before. Bytes lie under their digest; a small file for each plugin says which
+//! are its, and how they were run.
 //!
 //! What is to be written is queued, so that nobody waits for the disk who has other things to do; it is written in
 //! that order. A folder that cannot be written is said once, and done without. Blocking.
@@ -43,8 +44,8 @@ struct Queue {
 pub enum Change {
     /// A version runs now, in place of another.
     Save {
-        /// Its bytes.
-        bytes: Arc<[u8]>,
+        /// What it was made of.
+        source: Source,
         /// Digest of the one before, for as long as it may be rolled back.
         before: Option<String>,
     },
@@ -57,17 +58,40 @@ pub enum Change {
 impl Change {
     fn size(&self) -> usize {
         match self {
-            Self::Save { bytes, .. } => bytes.len(),
+            Self::Save { source, .. } => source.size(),
             Self::RollBack | Self::Forget => 0,
         }
     }
 }
 
+/// What a plugin was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Its file.
+    pub bytes: Arc<[u8]>,
+    /// Its sidecar, if there was one.
+    pub sidecar: Option<Arc<[u8]>>,
+}
+
+impl Source {
+    fn size(&self) -> usize {
+        self.bytes.len() + self.sidecar.as_ref().map_or(0, |sidecar| sidecar.len())
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    sha256: String,
+    #[serde(flatten)]
+    runs: Kept,
     /// What ran before it, for as long as it may be rolled back.
-    before: Option<String>,
+    before: Option<Kept>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    sha256: String,
+    /// Text: nothing else is read as a sidecar.
+    sidecar: Option<String>,
 }
 
 impl LastGood {
@@ -117,7 +141,7 @@ impl LastGood {
             queue.bytes -= change.size();
             drop(queue);
             match change {
-                Change::Save { bytes, before } => self.save(&name, &bytes, before.as_deref()),
+                Change::Save { source, before } => self.save(&name, &source, before.as_deref()),
                 Change::RollBack => self.roll_back(&name),
                 Change::Forget => self.forget(&name),
             }
@@ -125,33 +149,40 @@ impl LastGood {
     }
 
     /// A version runs now, in place of `before`.
-    fn save(&self, name: &str, bytes: &[u8], before: Option<&str>) {
-        let sha256 = digest(bytes).to_string();
+    fn save(&self, name: &str, source: &Source, before: Option<&str>) {
+        let sha256 = digest(&source.bytes).to_string();
+        let sidecar = source.sidecar.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
         let outcome = fs::create_dir_all(&self.dir)
             .and_then(|()| {
                 let path = self.bytes(&sha256);
-                if path.exists() { Ok(()) } else { write(&path, bytes) }
+                if path.exists() { Ok(()) } else { write(&path, &source.bytes) }
             })
-            .and_then(|()| self.note(name, Note { sha256, before: before.map(str::to_owned) }));
+            .and_then(|()| {
+                // With the sidecar that it ran with.
+                let ran = self.read_note(name).map(|note| note.runs);
+                let before = ran.filter(|ran| before == Some(&*ran.sha256));
+                self.note(name, &Note { runs: Kept { sha256, sidecar }, before })
+            });
         self.done(outcome);
     }
 
     /// The version before the last runs again.
     fn roll_back(&self, name: &str) {
         let outcome = match self.read_note(name) {
-            Some(Note { before: Some(sha256), .. }) => self.note(name, Note { sha256, before: None }),
+            Some(Note { before: Some(runs), .. }) => self.note(name, &Note { runs, before: None }),
             Some(_) | None => Ok(()),
         };
         self.done(outcome);
     }
 
-    /// The bytes that last ran, if they are still what they were. What is queued is written first.
-    pub fn load(&self, name: &str) -> Option<Vec<u8>> {
+    /// What last ran, if its bytes are still what they were. What is queued is written first.
+    pub fn load(&self, name: &str) -> Option<Source> {
         let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         self.write_all();
-        let note = self.read_note(name)?;
-        let bytes = fs::read(self.bytes(&note.sha256)).ok()?;
-        (*digest(&bytes) == *note.sha256).then_some(bytes)
+        let Kept { sha256, sidecar } = self.read_note(name)?.runs;
+        let bytes = fs::read(self.bytes(&sha256)).ok()?;
+        let sidecar = sidecar.map(|text| text.into_bytes().into());
+        (*digest(&bytes) == *sha256).then(|| Source { bytes: bytes.into(), sidecar })
     }
 
     /// The plugin was unloaded.
@@ -163,8 +194,8 @@ impl LastGood {
         self.done(outcome);
     }
 
-    fn note(&self, name: &str, note: Note) -> io::Result<()> {
-        let text = serde_json::to_vec(&note).map_err(io::Error::other)?;
+    fn note(&self, name: &str, note: &Note) -> io::Result<()> {
+        let text = serde_json::to_vec(note).map_err(io::Error::other)?;
         write(&self.note_path(name), &text)?;
         self.sweep()
     }
@@ -181,7 +212,8 @@ impl LastGood {
             match path.extension().and_then(|ending| ending.to_str()) {
                 Some("json") => {
                     if let Ok(note) = serde_json::from_slice::<Note>(&fs::read(&path)?) {
-                        wanted.extend([Some(note.sha256), note.before].into_iter().flatten());
+                        wanted
+                            .extend([Some(note.runs), note.before].into_iter().flatten().map(|it| it.sha256));
                     }
                 }
                 Some("wasm") => there.push(path),
@@ -229,17 +261,28 @@ mod tests {
 
     use super::*;
 
+    fn source(bytes: &[u8], sidecar: Option<&str>) -> Source {
+        Source { bytes: bytes.into(), sidecar: sidecar.map(|text| text.as_bytes().into()) }
+    }
+
     #[test]
-    fn what_last_ran_comes_back_and_what_nothing_names_is_removed() {
+    fn what_last_ran_comes_back_with_its_sidecar_and_what_nothing_names_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let kept = LastGood::new(dir.path());
+        let (one, two, three) =
+            (source(b"one", Some("weight: 2\n")), source(b"two", None), source(b"three", None));
         assert_eq!(kept.load("a"), None);
-        kept.save("a", b"one", None);
-        kept.save("b", b"two", None);
-        kept.save("a", b"three", Some(&digest(b"one")));
-        assert_eq!(kept.load("a").as_deref(), Some(&b"three"[..]));
+        kept.save("a", &one, None);
+        kept.save("b", &two, None);
+        kept.save("a", &three, Some(&digest(b"one")));
+        assert_eq!(kept.load("a"), Some(three));
         kept.roll_back("a");
-        assert_eq!(kept.load("a").as_deref(), Some(&b"one"[..]));
+        assert_eq!(kept.load("a").as_ref(), Some(&one));
+        let again = source(b"one", Some("weight: 3\n"));
+        kept.save("a", &again, Some(&digest(b"one")));
+        assert_eq!(kept.load("a"), Some(again), "the same bytes, run otherwise");
+        kept.roll_back("a");
+        assert_eq!(kept.load("a"), Some(one));
         kept.forget("b");
         assert_eq!(kept.load("b"), None);
         let names: BTreeSet<String> = fs::read_dir(dir.path().join("plugins"))
@@ -254,16 +297,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let kept = LastGood::new(dir.path());
         let name: Arc<str> = "a".into();
-        let save = |bytes: &[u8]| Change::Save { bytes: bytes.into(), before: None };
+        let save = |bytes: &[u8]| Change::Save { source: source(bytes, None), before: None };
         let disk = kept.disk.lock().unwrap();
         assert!(kept.queued(&name, save(b"one")), "somebody has to write it");
         assert!(!kept.queued(&name, Change::Forget), "and is at it");
         assert!(!kept.queued(&name, save(b"two")));
         drop(disk);
-        assert_eq!(kept.load("a").as_deref(), Some(&b"two"[..]), "what is read is what was said last");
+        assert_eq!(kept.load("a"), Some(source(b"two", None)), "what is read is what was said last");
         assert!(kept.queued(&name, Change::Forget));
-        let large: Arc<[u8]> = vec![0; QUEUED_BYTES_MAX / 2 + 1].into();
-        let large = || Change::Save { bytes: large.clone(), before: None };
+        let large = source(&vec![0; QUEUED_BYTES_MAX / 2 + 1], None);
+        let large = || Change::Save { source: large.clone(), before: None };
         assert!(!kept.queued(&name, large()));
         assert!(!kept.queued(&name, large()), "there is no room for it");
         assert_eq!(kept.queue().changes.len(), 2);
@@ -273,7 +316,7 @@ mod tests {
     fn bytes_that_were_changed_on_disk_are_not_run() {
         let dir = tempfile::tempdir().unwrap();
         let kept = LastGood::new(dir.path());
-        kept.save("a", b"one", None);
+        kept.save("a", &source(b"one", None), None);
         fs::write(dir.path().join("plugins").join(format!("{}.wasm", digest(b"one"))), b"evil").unwrap();
         assert_eq!(kept.load("a"), None);
     }
@@ -284,7 +327,7 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, b"").unwrap();
         let kept = LastGood::new(&file);
-        kept.save("a", b"one", None);
+        kept.save("a", &source(b"one", None), None);
         kept.forget("a");
         assert_eq!(kept.load("a"), None);
     }

@@ -41,7 +41,7 @@ pub use contract::{ACCEPTED, Contract};
 pub use loaded::Plugin;
 pub use options::{Instances, OnError, PluginOptions};
 pub use registry::{Registry, StartError};
-pub use rehearsal::{Rejected, rehearse};
+pub use rehearsal::{Rehearsed, Rejected, rehearse};
 pub use rejection::{Reason, Rejection};
 pub use set::PluginSet;
 pub use status::{PluginState, PluginStatus, RejectionStatus};

@@ -3,47 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::folder::Found;
-use super::rejection::Rejection;
-use crate::config;
+use crate::config::{self, Sidecar};
 
-/// What happens when a plugin fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnError {
-    /// The bundled policy answers in its place.
-    Bundled,
-    /// The request is refused.
-    Deny,
-}
-
-impl OnError {
-    /// Spelling in the configuration and on pages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Bundled => "bundled",
-            Self::Deny => "deny",
-        }
-    }
-}
-
-/// How long an instance lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instances {
-    /// For many calls.
-    Warm,
-    /// For one call.
-    Fresh,
-}
-
-impl Instances {
-    /// Spelling in the sidecar and on pages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Warm => "warm",
-            Self::Fresh => "fresh",
-        }
-    }
-}
+pub use crate::config::{Instances, OnError};
 
 /// How one plugin is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,26 +37,41 @@ pub struct PluginOptions {
     pub gives_way: bool,
     /// A JSON object for `configure`.
     pub settings_json: String,
+    /// What its operator chose, for when the configuration changes.
+    pub sidecar: Arc<Sidecar>,
 }
 
 impl PluginOptions {
     /// What holds for a plugin about which nothing else is said.
     pub fn defaults(plugins: &config::Plugins) -> Self {
+        Self::of(plugins, Arc::default())
+    }
+
+    /// What holds for a plugin with this sidecar.
+    pub fn of(plugins: &config::Plugins, sidecar: Arc<Sidecar>) -> Self {
+        let limits = sidecar.limits;
         Self {
-            enabled: true,
-            weight: 1.0,
-            on_error: OnError::Bundled,
-            sha256: None,
-            instances: Instances::Warm,
-            deadline: plugins.deadline,
-            memory: plugins.memory,
-            concurrency: plugins.concurrency,
-            file: plugins.max_file,
-            calls: 10_000,
-            age: Duration::from_secs(600),
+            enabled: sidecar.enabled,
+            weight: sidecar.weight,
+            on_error: sidecar.on_error,
+            sha256: sidecar.sha256.clone(),
+            instances: sidecar.instances,
+            deadline: limits.deadline.unwrap_or(plugins.deadline),
+            memory: limits.memory.unwrap_or(plugins.memory),
+            concurrency: limits.concurrency.unwrap_or(plugins.concurrency),
+            file: limits.file.unwrap_or(plugins.max_file),
+            calls: limits.calls.map_or(10_000, u64::from),
+            age: limits.age.unwrap_or(Duration::from_secs(600)),
             gives_way: true,
-            settings_json: "{}".into(),
+            settings_json: sidecar.settings_json.clone(),
+            sidecar,
         }
+    }
+
+    /// The same when its sidecar cannot be read but for what is to happen when it fails.
+    #[must_use]
+    pub fn failing(plugins: &config::Plugins, on_error: OnError) -> Self {
+        Self::of(plugins, Arc::new(Sidecar { on_error, ..Sidecar::default() }))
     }
 
     /// The same for a plugin of the binary. What it does is known to be short, so its calls run in one go, and
@@ -116,19 +93,5 @@ impl PluginOptions {
             Instances::Warm => self.calls.max(1),
             Instances::Fresh => 1,
         }
-    }
-}
-
-/// The options of a file. Sidecars are not read yet, and one that is there is not passed over in silence.
-///
-/// # Errors
-/// [`Rejection::Sidecar`].
-pub fn options_of(found: &Found, plugins: &config::Plugins) -> Result<Arc<PluginOptions>, Rejection> {
-    match &found.sidecar {
-        Some(path) => Err(Rejection::Sidecar(format!(
-            "`{}` is there, and sidecars are not supported yet: expected none",
-            path.file_name().unwrap_or(path.as_os_str()).display()
-        ))),
-        None => Ok(Arc::new(PluginOptions::defaults(plugins))),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sluice_core::facts::TargetFacts;
+use sluice_core::facts::{PluginKind, TargetFacts};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
@@ -11,11 +11,20 @@ use super::bundled::{BuiltinSettings, Bundled};
 use super::engine::Host;
 use super::job::{JOBS, Shop, Task, What};
 use super::last_good::LastGood;
-use super::options::{PluginOptions, options_of};
+use super::options::{OnError, PluginOptions};
 use super::registry::StartError;
 use super::rejection::Rejection;
 use super::watch::{PluginWatch, Quiet};
 use crate::config;
+
+/// What would become of the files of the folder.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rehearsed {
+    /// Names and kinds of the plugins that would run.
+    pub runs: Vec<(Arc<str>, Vec<PluginKind>)>,
+    /// The files that would be rejected.
+    pub rejected: Vec<Rejected>,
+}
 
 /// A file of the folder that would be rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +33,8 @@ pub struct Rejected {
     pub file: Arc<str>,
     /// Why.
     pub rejection: Rejection,
+    /// Calls would be refused for it.
+    pub denies: bool,
 }
 
 /// A shop that works on files and keeps nothing.
@@ -39,6 +50,7 @@ pub(super) fn shop(
         tracker: tracker.clone(),
         watch,
         targets,
+        plugins: Arc::new(settings.clone()),
         trouble: Arc::new(Notify::new()),
         // Admission alone writes nothing there.
         last_good: Arc::new(LastGood::new(&settings.dir)),
@@ -56,7 +68,7 @@ pub async fn rehearse(
     targets: Vec<TargetFacts>,
     builtin: &BuiltinSettings,
     tracker: &TaskTracker,
-) -> Result<Vec<Rejected>, StartError> {
+) -> Result<Rehearsed, StartError> {
     let host = tracker.spawn_blocking(Host::get).await.map_err(|_| StartError::Stopped)??;
     let shop = shop(host, tracker, settings, targets.into(), Arc::new(Quiet));
     let defaults = PluginOptions::defaults(settings);
@@ -64,20 +76,21 @@ pub async fn rehearse(
     // Kept until the end: their code is that of many a file.
     let _bundled =
         Box::pin(Bundled::start(host, tracker, &defaults, &shop.targets, builtin, &watch, None)).await?;
+    let mut rehearsed = Rehearsed::default();
     // Without a folder only the bundled ones run, which is a way to run.
-    let Ok(scan) = shop.scan(settings.dir.clone()).await else { return Ok(Vec::new()) };
-    let mut rejected = Vec::new();
+    let Ok(scan) = shop.scan(settings.dir.clone()).await else { return Ok(rehearsed) };
     for found in scan.files {
         let file = found.file.clone();
-        let rejection = match options_of(&found, settings) {
-            Err(rejection) => rejection,
-            Ok(options) => match Box::pin(shop.look(Task { found, options, known: Vec::new() })).await {
-                What::Refused { rejection, .. } => rejection,
-                What::Changed => Rejection::Read("it changed while it was read".into()),
-                _ => continue,
-            },
+        let (rejection, denies) = match Box::pin(shop.look(Task { found, known: Vec::new() })).await {
+            What::Refused { rejection, options, .. } => (rejection, options.on_error == OnError::Deny),
+            What::Changed => (Rejection::Read("it changed while it was read".into()), false),
+            What::Admitted { plugin, .. } => {
+                rehearsed.runs.push((plugin.name().clone(), plugin.kinds().to_vec()));
+                continue;
+            }
+            _ => continue,
         };
-        rejected.push(Rejected { file, rejection });
+        rehearsed.rejected.push(Rejected { file, rejection, denies });
     }
-    Ok(rejected)
+    Ok(rehearsed)
 }

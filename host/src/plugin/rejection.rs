@@ -1,6 +1,7 @@
 //! Why a plugin file is not run: one variant for each reason, each saying what was expected and what came.
 
 use super::call::CallError;
+use crate::config::ConfigErrors;
 
 /// `reason` of a rejected plugin: metric label and page value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -209,9 +210,12 @@ pub enum Rejection {
         /// Of the bytes.
         found: String,
     },
-    /// Its sidecar is wrong.
+    /// Its sidecar is wrong: one line for each mistake.
     #[error("{0}")]
-    Sidecar(String),
+    Sidecar(Box<ConfigErrors>),
+    /// A sidecar of nothing.
+    #[error("{0}")]
+    SidecarAlone(String),
     /// Its name cannot be used.
     #[error("{0}")]
     NameConflict(String),
@@ -236,14 +240,23 @@ impl Rejection {
             Self::ConfigureCall { .. } | Self::Configure(_) => Reason::Configure,
             Self::Probe { .. } | Self::RolledBack(_) => Reason::Probe,
             Self::Digest { .. } => Reason::Digest,
-            Self::Sidecar(_) => Reason::Sidecar,
+            Self::Sidecar(_) | Self::SidecarAlone(_) => Reason::Sidecar,
             Self::NameConflict(_) => Reason::NameConflict,
         }
     }
 
-    /// The file may be one that is still being written: what is wrong with it is what half a file looks like.
+    /// The file may be one that is still being written, or one of two that has come first: what is wrong is what
+    /// half of it looks like.
     pub const fn may_be_unfinished(&self) -> bool {
-        matches!(self, Self::Empty | Self::Magic(_) | Self::Parse { .. } | Self::Read(_))
+        matches!(
+            self,
+            Self::Empty
+                | Self::Magic(_)
+                | Self::Parse { .. }
+                | Self::Read(_)
+                | Self::Sidecar(_)
+                | Self::SidecarAlone(_)
+        )
     }
 
     /// It says nothing about the bytes: trying the same ones again may end otherwise.

@@ -5,6 +5,7 @@
 //! that fails, and, if even that cannot, the host's own last resort. An answer always comes.
 
 mod last_resort;
+mod lineup;
 mod tags;
 
 use std::fmt::Write as _;
@@ -16,11 +17,13 @@ use sluice_core::facts::{
 };
 
 use crate::plugin::{Ask, CallError, LogLevel, LogLine, LogSource, OnError, Plugin, PluginSet, Said};
+use lineup::Lineup;
 
-/// The policy of one generation. Cheap to clone; a request keeps the one it began with.
+/// The policy of one generation for one route. Cheap to clone; a request keeps the one it began with.
 #[derive(Debug, Clone)]
 pub struct Policy {
     set: Arc<PluginSet>,
+    lineup: Arc<Lineup>,
     generation: u64,
 }
 
@@ -32,9 +35,16 @@ enum Answer {
 }
 
 impl Policy {
-    /// The policy of `set` as generation `generation`.
+    /// The policy of `set` as generation `generation`, for routes that ask whoever is there.
     pub fn new(set: Arc<PluginSet>, generation: u64) -> Self {
-        Self { set, generation }
+        Self { lineup: Arc::new(Lineup::new(&set, |_| None)), set, generation }
+    }
+
+    /// The same for a route with lists of its own: the names of the plugins of a kind that it asks, in that order,
+    /// or none for whoever is there.
+    #[must_use]
+    pub fn listed<'a>(&self, list: impl Fn(PluginKind) -> Option<&'a [Arc<str>]>) -> Self {
+        Self { lineup: Arc::new(Lineup::new(&self.set, list)), ..self.clone() }
     }
 
     /// Number of the generation.
@@ -55,21 +65,21 @@ impl Policy {
         candidates: &[Candidate],
     ) -> Asked<Ranking> {
         let mut asked =
-            self.nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
-        if candidates.len() < 2 {
+            nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
+        asked.denied = self.denies();
+        if candidates.len() < 2 || asked.denied {
             return asked;
         }
         let question = Ask::Score(request, moment, candidates);
-        let mut own = self.set.of(PluginKind::Router).peekable();
-        if own.peek().is_none() {
-            let (name, votes) = self.bundled_votes(question, candidates.len(), &mut asked.by).await;
-            add(&mut asked.advice, 1.0, name, votes);
-            return asked;
-        }
         let mut in_place: Option<(Arc<str>, Vec<Vote>)> = None;
-        for plugin in own {
+        for plugin in self.lineup.of(PluginKind::Router) {
             let weight = plugin.options().weight;
-            match self.put(plugin, question, &mut asked.by).await {
+            let answer = if is_bundled(plugin) {
+                Answer::Failed
+            } else {
+                self.put(plugin, question, &mut asked.by).await
+            };
+            match answer {
                 Answer::Said(Said::Votes(votes)) => {
                     add(&mut asked.advice, weight, plugin.name().clone(), votes)
                 }
@@ -97,10 +107,9 @@ impl Policy {
         moment: Moment,
         failure: &FailureFacts,
     ) -> Asked<Judgement> {
-        let mut asked = self.nobody_asked(Judgement { verdict: last_resort::verdict(failure), by: None });
+        let mut asked = nobody_asked(Judgement { verdict: last_resort::verdict(failure), by: None });
         let question = Ask::Classify(request, moment, failure);
-        let bundled = std::iter::once(self.set.bundled(PluginKind::Classifier));
-        for plugin in self.set.of(PluginKind::Classifier).chain(bundled) {
+        for plugin in self.lineup.of(PluginKind::Classifier) {
             match self.put(plugin, question, &mut asked.by).await {
                 Answer::Said(Said::Verdict(Some(verdict))) => {
                     asked.advice = Judgement { verdict, by: Some(plugin.name().clone()) };
@@ -120,62 +129,72 @@ impl Policy {
     /// What is written on the answer, or, in the record phase, into the record. Every tag is one that may be
     /// written as it is: header values are visible ASCII, and a tag for both sinks comes as two.
     pub async fn tag(&self, request: &RequestFacts, moment: Moment, answer: &AnswerFacts) -> Asked<Vec<Tag>> {
-        let mut asked = self.nobody_asked(Vec::new());
+        let mut asked = nobody_asked(Vec::new());
         let question = Ask::Tag(request, moment, answer);
         let head = answer.phase == TagPhase::Head;
-        let bundled = self.set.bundled(PluginKind::Tagger);
-        let mut own = self.set.of(PluginKind::Tagger).peekable();
-        let mut bundled_due = own.peek().is_none();
-        for plugin in own.filter(|plugin| plugin.wants_tags(head)) {
+        let (mut in_place, mut bundled_asked) = (false, false);
+        for plugin in self.lineup.of(PluginKind::Tagger).iter().filter(|plugin| plugin.wants_tags(head)) {
+            if is_bundled(plugin) {
+                bundled_asked = true;
+                self.bundled_tags(question, head, &mut asked).await;
+                continue;
+            }
             match self.put(plugin, question, &mut asked.by).await {
                 Answer::Said(Said::Tags(tags)) => self.accept(plugin, tags, head, &mut asked.advice),
                 Answer::Denied => {
                     asked.denied = true;
                     return asked;
                 }
-                Answer::Said(_) | Answer::Failed => bundled_due = true,
+                Answer::Said(_) | Answer::Failed => in_place = true,
             }
         }
-        if bundled_due && bundled.wants_tags(head) {
-            match self.put(bundled, question, &mut asked.by).await {
-                Answer::Said(Said::Tags(tags)) => self.accept(bundled, tags, head, &mut asked.advice),
-                Answer::Said(_) | Answer::Failed | Answer::Denied => {
-                    self.set.watch().last_resort(PluginKind::Tagger)
-                }
-            }
+        if in_place && !bundled_asked && self.set.bundled(PluginKind::Tagger).wants_tags(head) {
+            self.bundled_tags(question, head, &mut asked).await;
         }
         asked
     }
 
+    /// What the bundled tagger alone writes on the head of an answer: on the refusal that follows when a tagger
+    /// that must answer could not.
+    pub async fn tag_refusal(
+        &self,
+        request: &RequestFacts,
+        moment: Moment,
+        answer: &AnswerFacts,
+    ) -> Asked<Vec<Tag>> {
+        let mut asked = nobody_asked(Vec::new());
+        self.bundled_tags(Ask::Tag(request, moment, answer), true, &mut asked).await;
+        asked
+    }
+
+    async fn bundled_tags(&self, question: Ask<'_>, head: bool, asked: &mut Asked<Vec<Tag>>) {
+        let bundled = self.set.bundled(PluginKind::Tagger);
+        match self.put(bundled, question, &mut asked.by).await {
+            Answer::Said(Said::Tags(tags)) => self.accept(bundled, tags, head, &mut asked.advice),
+            Answer::Said(_) | Answer::Failed | Answer::Denied => {
+                self.set.watch().last_resort(PluginKind::Tagger)
+            }
+        }
+    }
+
     /// Whether anybody wants to be asked at the end of a request.
     pub fn wants_record_tags(&self) -> bool {
-        let mut own = self.set.of(PluginKind::Tagger).peekable();
-        if own.peek().is_none() {
-            return self.set.bundled(PluginKind::Tagger).wants_tags(false);
-        }
-        own.any(|plugin| plugin.wants_tags(false))
+        self.lineup.of(PluginKind::Tagger).iter().any(|plugin| plugin.wants_tags(false))
     }
 
     /// A plugin that must decide does not run, so that every request is refused.
-    pub fn denies_all(&self) -> bool {
-        !self.set.denying().is_empty()
+    pub fn denies(&self) -> bool {
+        self.lineup.denies()
     }
 
     /// The taggers that will be asked about an answer.
     pub fn taggers(&self, head: bool) -> impl Iterator<Item = Named<'_>> + Clone {
-        let none = self.set.of(PluginKind::Tagger).next().is_none();
-        let bundled = none.then(|| self.set.bundled(PluginKind::Tagger));
-        let all = self.set.of(PluginKind::Tagger).chain(bundled);
+        let all = self.lineup.of(PluginKind::Tagger).iter();
         all.filter(move |plugin| plugin.wants_tags(head)).map(|plugin| Named {
             kind: PluginKind::Tagger,
             name: plugin.name(),
             digest: plugin.digest(),
         })
-    }
-
-    /// A plugin that is to deny and of which nothing runs refuses every request.
-    fn nobody_asked<T>(&self, advice: T) -> Asked<T> {
-        Asked { advice, by: Vec::new(), denied: self.denies_all() }
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.
@@ -229,6 +248,15 @@ impl Policy {
             }
         }
     }
+}
+
+const fn nobody_asked<T>(advice: T) -> Asked<T> {
+    Asked { advice, by: Vec::new(), denied: false }
+}
+
+/// One of the binary, as opposed to one of the folder.
+fn is_bundled(plugin: &Plugin) -> bool {
+    plugin.file().is_none()
 }
 
 /// Adds the votes of one router. A candidate that any of them excludes stays excluded.

@@ -126,6 +126,7 @@ async fn read(
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
+    ledger.policy = route.policy.clone();
     ledger.model = Some(route.config.name.clone());
     caller::may_call(ledger, &route.config.name)?;
     let headers = forwarded(&head.headers, &generation.config.forward_headers, ledger.id());

@@ -110,16 +110,22 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
 
 /// Asks the taggers; none: one that must answer could not.
 async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Option<Vec<Tag>> {
-    let generation = ledger.generation().clone();
+    let policy = ledger.policy.clone();
     let answer = ledger.answer_facts(TagPhase::Head, ending, status);
     let moment = ledger.moment(ledger.attempts(), clock::now());
-    let asked = generation.policy.tag(&ledger.facts, moment, &answer).await;
-    let (tags, denied) = ledger.note_asked(asked);
-    if denied {
-        return None;
+    if !ledger.tagger_denied {
+        let asked = policy.tag(&ledger.facts, moment, &answer).await;
+        let (tags, denied) = ledger.note_asked(asked);
+        if !denied {
+            ledger.keep_record_tags(&tags);
+            return Some(tags);
+        }
+        ledger.tagger_denied = true;
     }
-    ledger.keep_record_tags(&tags);
-    Some(tags)
+    // What is refused anyway says what it can.
+    ending?;
+    let asked = policy.tag_refusal(&ledger.facts, moment, &answer).await;
+    Some(ledger.note_asked(asked).0)
 }
 
 fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {

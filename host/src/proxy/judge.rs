@@ -79,14 +79,13 @@ pub(super) async fn judge(call: &mut Call, attempt: Attempt, fault: &Fault) -> R
 }
 
 async fn ask(call: &mut Call, attempt: &Attempt, fault: &Fault, now: Instant) -> Result<Verdict, Failure> {
-    let generation = call.ledger.generation().clone();
     let route = call.route.clone();
     let target = &route.targets[attempt.position];
     let other = call.other_credential(target, attempt.credential.as_ref().map(Lease::index), now);
     let index = u32::try_from(target.config.index).unwrap_or(u32::MAX);
     let facts = fault.facts(index, now.saturating_duration_since(attempt.started), other);
     let moment = call.ledger.moment(attempt.number, now);
-    let asked = generation.policy.judge(&call.ledger.facts, moment, &facts).await;
+    let asked = route.policy.judge(&call.ledger.facts, moment, &facts).await;
     let (judgement, denied) = call.ledger.note_asked(asked);
     call.ledger.decision.verdicts.push(VerdictRow {
         n: attempt.number,

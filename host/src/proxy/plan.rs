@@ -90,6 +90,9 @@ impl Call {
     /// # Errors
     /// When there is nobody to try.
     pub async fn plan(&mut self) -> Result<(), Failure> {
+        if self.route.policy.denies() {
+            return Err(Failure::PluginDenied);
+        }
         let now = clock::now();
         let route = self.route.clone();
         let blocked: Vec<Option<Blocked>> = route.targets.iter().map(|t| Blocked::of(t, now)).collect();
@@ -179,11 +182,11 @@ impl Call {
             return Ok(vec![Some(1.0); positions.len()]);
         }
         let now = clock::now();
-        let generation = self.ledger.generation().clone();
+        let route = self.route.clone();
         let candidates: Vec<Candidate> =
             positions.iter().map(|&p| self.target(p).cell.candidate_numbers(now)).collect();
         let moment = self.ledger.moment(self.ledger.attempts() + 1, now);
-        let asked = generation.policy.rank(&self.ledger.facts, moment, &candidates).await;
+        let asked = route.policy.rank(&self.ledger.facts, moment, &candidates).await;
         let (ranking, denied) = self.ledger.note_asked(asked);
         let key = |i: usize| self.route.targets[positions[i]].config.target.key.clone();
         for (router, votes) in &ranking.votes {

@@ -24,7 +24,7 @@ use super::ending::Ending;
 use super::respond::AttemptView;
 use crate::clock;
 use crate::generation::{Generation, Target};
-use crate::policy;
+use crate::policy::{self, Policy};
 use crate::state::Spending;
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};
@@ -53,6 +53,10 @@ pub(super) struct Ledger {
     pub model: Option<Arc<str>>,
     /// Once the route is known.
     pub budget: Option<Budget>,
+    /// Who is asked: the route's, once it is known.
+    pub policy: Policy,
+    /// A tagger that must answer could not: none is asked again.
+    pub tagger_denied: bool,
     /// Who calls; none: callers have no keys.
     pub caller: Option<Known>,
     /// What it has taken of its caller's limits, once it is let in.
@@ -95,6 +99,8 @@ impl Ledger {
     ) -> Self {
         Self {
             running: shared.running.token(),
+            policy: generation.policy.clone(),
+            tagger_denied: false,
             shared,
             generation,
             arrival: clock::now(),
@@ -381,7 +387,8 @@ impl Drop for Ledger {
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         self.settle_spending(ending.outcome);
         let telemetry = self.shared.telemetry.clone();
-        if !self.generation.policy.wants_record_tags() || tokio::runtime::Handle::try_current().is_err() {
+        let asks = self.policy.wants_record_tags() && !self.tagger_denied;
+        if !asks || tokio::runtime::Handle::try_current().is_err() {
             let (record, decision, overhead) = self.record(&ending);
             telemetry.settled(record, decision, overhead);
             return;
@@ -389,7 +396,7 @@ impl Drop for Ledger {
         let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status);
         let moment = self.moment(self.attempts(), clock::now());
         let facts = self.facts.clone();
-        let policy = self.generation.policy.clone();
+        let policy = self.policy.clone();
         let (mut record, decision, overhead) = self.record(&ending);
         let running = self.running.clone();
         self.shared.tracker.spawn(async move {

@@ -1,6 +1,7 @@
 //! What pages and gauges show, read from the live state at one moment. Looking takes nothing: no probe, no
 //! permit, no credential.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,15 +61,18 @@ fn readyz(health: &Health, generation: &Generation) -> pages::Readyz {
         }
     }
     let count = |route: &crate::config::Route| {
-        route.targets.iter().filter(|target| able.contains(&target.target.key)).count()
+        let denied = generation.route(&route.name).is_some_and(|route| route.policy.denies());
+        let able = route.targets.iter().filter(|target| able.contains(&target.target.key));
+        if denied { 0 } else { able.count() }
     };
-    let routes = generation.config.routes.iter().map(|(name, route)| (name.clone(), count(route))).collect();
+    let routes: BTreeMap<_, _> =
+        generation.config.routes.iter().map(|(name, route)| (name.clone(), count(route))).collect();
     let by_targets = generation.config.readiness == Readiness::Targets;
     let reason = if health.draining.is_cancelled() {
         Some(NotReady::Draining)
-    } else if generation.policy.denies_all() {
+    } else if generation.denies_all() {
         Some(NotReady::Plugin)
-    } else if by_targets && able.is_empty() {
+    } else if by_targets && routes.values().all(|able| *able == 0) {
         Some(NotReady::NoTarget)
     } else {
         None

@@ -7,10 +7,10 @@ use tokio_util::task::TaskTracker;
 use super::super::admission::try_out;
 use super::super::bundled::Bundled;
 use super::super::folder::Fingerprint;
-use super::super::job::{Done, What, Work};
-use super::super::last_good::Change;
+use super::super::job::{Done, Version, What, Work};
+use super::super::last_good::{Change, Source};
 use super::super::loaded::Plugin;
-use super::super::options::{OnError, PluginOptions};
+use super::super::options::PluginOptions;
 use super::super::registry::{Setup, StartError};
 use super::super::rejection::Rejection;
 use super::super::set::PluginSet;
@@ -36,12 +36,13 @@ impl Keeper {
         } else {
             match what {
                 What::Changed => {}
-                What::Known { fingerprint, digest } => self.known(&file, fingerprint, &digest),
-                What::Admitted { fingerprint, plugin, bytes } => {
-                    self.admitted(&file, fingerprint, *plugin, bytes);
+                What::Known { fingerprint, version } => self.known(&file, fingerprint, &version),
+                What::Disabled { fingerprint, options } => self.disabled(&file, fingerprint, options),
+                What::Admitted { fingerprint, plugin, source } => {
+                    self.admitted(&file, fingerprint, *plugin, source);
                 }
-                What::Refused { fingerprint, digest, rejection } => {
-                    self.refused(&file, fingerprint, digest, &rejection);
+                What::Refused { fingerprint, options, digest, rejection } => {
+                    self.refused(&file, fingerprint, options, digest, &rejection);
                 }
                 What::Restored(plugin) => self.restored(&file, plugin.map(|plugin| *plugin)),
                 What::RolledBack(outcome) => self.rolled_back(&file, outcome.map(|plugin| *plugin)),
@@ -51,34 +52,57 @@ impl Keeper {
         self.publish();
     }
 
-    /// Bytes that were judged before. What was refused is gone when the file has what runs again.
-    fn known(&mut self, file: &str, fingerprint: Fingerprint, digest: &str) {
+    /// A version that was judged before. What was refused is gone when the file has what runs again.
+    fn known(&mut self, file: &str, fingerprint: Fingerprint, version: &Version) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
         entry.handled(fingerprint);
-        if entry.running.as_ref().is_some_and(|plugin| **plugin.digest() == *digest) {
+        if entry.running.as_ref().is_some_and(|plugin| Version::of(plugin) == *version) {
             entry.state = PluginState::Active;
             (entry.rejection, entry.refused) = (None, None);
         }
     }
 
-    fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, bytes: Arc<[u8]>) {
+    /// Its operator switched it off. When it is switched on again it starts over.
+    fn disabled(&mut self, file: &str, fingerprint: Fingerprint, options: Arc<PluginOptions>) {
+        let Some(entry) = self.entries.get_mut(file) else {
+            return;
+        };
+        entry.handled(fingerprint);
+        let ran = entry.running.take().is_some();
+        let before = std::mem::replace(&mut entry.state, PluginState::Disabled);
+        entry.previous = None;
+        (entry.rejection, entry.refused) = (None, None);
+        entry.options = options;
+        entry.relied_on = false;
+        let name = entry.name.clone();
+        self.publish();
+        if ran {
+            self.shop.watch.reloaded(&name, Reload::Removed);
+        }
+        if before != PluginState::Disabled {
+            self.on_disk(&name, Change::Forget);
+        }
+    }
+
+    fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, source: Source) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
         let plugin = Arc::new(plugin);
         entry.handled(fingerprint);
+        entry.options = plugin.options().clone();
+        entry.relied_on = true;
         let before = entry.running.replace(plugin.clone());
-        let sha256 = before.as_ref().map(|plugin| plugin.digest().clone());
+        let sha256 = before.as_ref().map(|plugin| plugin.digest().to_string());
         entry.previous = before;
         entry.state = PluginState::Active;
         (entry.rejection, entry.refused) = (None, None);
         // Told after it runs: whoever hears of it finds it running.
         self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
-        let before = sha256.map(|sha256| sha256.to_string());
-        self.on_disk(plugin.name(), Change::Save { bytes, before });
+        self.on_disk(plugin.name(), Change::Save { source, before: sha256 });
     }
 
     /// A file that looks unfinished gets its time before it is refused for good; what says nothing about the
@@ -87,6 +111,7 @@ impl Keeper {
         &mut self,
         file: &str,
         fingerprint: Fingerprint,
+        options: Arc<PluginOptions>,
         digest: Option<Arc<str>>,
         rejection: &Rejection,
     ) {
@@ -102,8 +127,10 @@ impl Keeper {
             entry.again(clock::now() + self.setup.plugins.rescan);
         } else {
             entry.handled(fingerprint);
-            entry.refused.clone_from(&digest);
+            let options = options.clone();
+            entry.refused = digest.clone().map(|digest| Version { digest, options });
         }
+        entry.options = options;
         let nothing_runs = entry.running.is_none();
         self.refuse(file, digest, rejection);
         if nothing_runs {
@@ -140,8 +167,7 @@ impl Keeper {
             return;
         }
         entry.working = true;
-        let work = Work::Restore(found.clone(), entry.options.clone());
-        self.spawn(found.file.clone(), work);
+        self.spawn(found.file.clone(), Work::Restore(found.clone()));
     }
 
     fn restored(&mut self, file: &str, plugin: Option<Plugin>) {
@@ -150,7 +176,9 @@ impl Keeper {
         };
         let plugin = Arc::new(plugin);
         entry.running = Some(plugin.clone());
+        entry.options = plugin.options().clone();
         entry.state = PluginState::LastGood;
+        entry.relied_on = true;
         self.publish();
         self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
     }
@@ -186,8 +214,8 @@ impl Keeper {
         let Ok(plugin) = outcome else { return };
         let plugin = Arc::new(plugin);
         let failed = entry.running.replace(plugin.clone());
+        entry.refused = failed.as_deref().map(Version::of);
         let digest = failed.map(|failed| failed.digest().clone());
-        entry.refused.clone_from(&digest);
         entry.state = PluginState::LastGood;
         let rejection = Rejection::RolledBack(self.setup.plugins.probation);
         entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
@@ -203,6 +231,7 @@ impl Keeper {
         let ran = entry.running.take().is_some();
         let name = entry.name.clone();
         entry.previous = None;
+        entry.relied_on = false;
         if ran {
             entry.state = PluginState::Removed;
             (entry.rejection, entry.refused) = (None, None);
@@ -215,7 +244,10 @@ impl Keeper {
         if ran {
             self.shop.watch.reloaded(&name, Reload::Removed);
         }
-        self.on_disk(&name, Change::Forget);
+        // What another file of the name last ran is not this one's to forget.
+        if !self.found.values().any(|found| found.name == name) {
+            self.on_disk(&name, Change::Forget);
+        }
     }
 
     fn forget_oldest_removed(&mut self) {
@@ -246,13 +278,8 @@ impl Keeper {
         }
         let running: Vec<Arc<Plugin>> =
             self.entries.values().filter_map(|entry| entry.running.clone()).collect();
-        let denying: Vec<Arc<str>> = self
-            .entries
-            .values()
-            .filter(|entry| entry.running.is_none() && entry.state == PluginState::Rejected)
-            .filter(|entry| entry.options.on_error == OnError::Deny)
-            .map(|entry| entry.name.clone())
-            .collect();
+        let denying = self.entries.values().filter(|entry| entry.denies());
+        let denying: Vec<Arc<str>> = denying.map(|entry| entry.name.clone()).collect();
         let set = PluginSet::new(
             running,
             self.bundled.clone(),
@@ -293,6 +320,7 @@ impl Keeper {
         let moved = setup.plugins.dir != self.setup.plugins.dir;
         self.setup = setup;
         self.shop.targets = self.setup.targets.clone();
+        self.shop.plugins = Arc::new(self.setup.plugins.clone());
         self.shop.epoch += 1;
         if moved {
             self.move_to_other_folder().await;
@@ -313,12 +341,8 @@ impl Keeper {
                 entry.doubt();
                 continue;
             };
-            // One that runs on without its file, or beside a sidecar that is no good, keeps its options; its
-            // targets are the new ones as everybody's.
-            let found = self.found.get(&file).map(|found| super::options_of(found, &self.setup.plugins));
-            let options = found.and_then(Result::ok).unwrap_or_else(|| plugin.options().clone());
             let digest = plugin.digest().clone();
-            match Box::pin(try_out(self.shop.host, self.shop.again(&plugin, options))).await {
+            match Box::pin(try_out(self.shop.host, self.shop.again(&plugin))).await {
                 Ok(plugin) => entry.running = Some(Arc::new(plugin)),
                 Err(rejection) => {
                     (entry.running, entry.previous) = (None, None);

@@ -243,3 +243,78 @@ async fn a_disk_that_does_not_answer_holds_up_no_plugin() {
     bench.put("b.wasm", &variant(PluginKind::Router, 2));
     until_state(&registry, "b.wasm", PluginState::Active).await;
 }
+
+#[tokio::test]
+async fn a_folder_that_is_deleted_and_made_again_is_watched_again() {
+    let mut bench = Bench::with_folder();
+    // The timer is no help here: what is seen is seen by events.
+    bench.settings.rescan = Duration::from_secs(3600);
+    let (one, two, three) =
+        (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2), variant(PluginKind::Router, 3));
+    bench.put("a.wasm", &one);
+    let registry = bench.start().await;
+    for next in [&two, &three] {
+        fs::remove_dir_all(&bench.settings.dir).unwrap();
+        fs::create_dir(&bench.settings.dir).unwrap();
+        bench.put("a.wasm", next);
+        until_runs(&registry, &[next]).await;
+    }
+    assert_eq!(bench.recorder.count("removed"), 0, "{:#?}", bench.recorder.lines());
+}
+
+#[tokio::test]
+async fn an_editor_that_renames_what_it_replaces_unloads_nothing() {
+    let mut bench = Bench::with_folder();
+    bench.settings.settle = Duration::from_millis(200);
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
+    bench.put("a.wasm", &one);
+    bench.put("a.yaml", b"weight: 2\n");
+    let registry = bench.start().await;
+    fs::write(bench.path("4913"), b"").unwrap();
+    fs::remove_file(bench.path("4913")).unwrap();
+    fs::rename(bench.path("a.wasm"), bench.path("a.wasm~")).unwrap();
+    fs::rename(bench.path("a.yaml"), bench.path("a.yaml~")).unwrap();
+    // The editor's pause, in which there is no file of the name.
+    tokio::time::sleep(bench.settings.settle / 2).await;
+    fs::write(bench.path("a.wasm"), &two).unwrap();
+    fs::write(bench.path("a.yaml"), b"weight: 3\n").unwrap();
+    fs::remove_file(bench.path("a.wasm~")).unwrap();
+    until_runs(&registry, &[&two]).await;
+    assert!((registry.current().active()[0].options().weight - 3.0).abs() < 1e-9);
+    assert_eq!((bench.recorder.count("removed"), bench.recorder.count("rejected")), (0, 0));
+    assert_eq!(bench.recorder.count("loaded a"), 2, "{:#?}", bench.recorder.lines());
+}
+
+#[tokio::test]
+async fn the_same_bytes_written_again_and_again_are_loaded_once() {
+    let mut bench = Bench::with_folder();
+    bench.settings.settle = Duration::from_millis(10);
+    let one = variant(PluginKind::Router, 1);
+    bench.put("a.wasm", &one);
+    bench.put("a.yaml", b"weight: 2\n");
+    let registry = bench.start().await;
+    let set = registry.current();
+    for at in 0..20_u8 {
+        bench.put("a.wasm", &one);
+        bench.put("a.yaml", format!("weight: 2 # {at}\n").as_bytes());
+        // Each of these is a whole look; the last of them has seen the files above.
+        bench.put("b.wasm", &variant(PluginKind::Tagger, at));
+        bench.recorder.wait_for("loaded b", usize::from(at) + 1).await;
+    }
+    assert!(std::sync::Arc::ptr_eq(&set.active()[0], &registry.current().active()[0]));
+    assert_eq!(bench.recorder.count("loaded a"), 1);
+}
+
+#[tokio::test]
+async fn an_older_file_counts_by_its_content_and_not_by_its_time() {
+    let bench = Bench::with_folder();
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Router, 2));
+    bench.put("a.wasm", &one);
+    let registry = bench.start().await;
+    let old = bench.path(".older");
+    fs::write(&old, &two).unwrap();
+    let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(86_400);
+    fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+    fs::rename(old, bench.path("a.wasm")).unwrap();
+    until_runs(&registry, &[&two]).await;
+}

@@ -57,7 +57,15 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         ),
         ("a name.wasm", router(), Reason::NameConflict, "A-Z a-z"),
         ("twice.wasm", router(), Reason::NameConflict, "twice.WASM"),
-        ("beside.wasm", router(), Reason::Sidecar, "beside.yaml"),
+        (
+            "beside.wasm",
+            router(),
+            Reason::Sidecar,
+            "beside.yaml:2:11: on_error: expected \"bundled\" or \"deny\"",
+        ),
+        ("alone.yaml", b"{}".to_vec(), Reason::Sidecar, "`alone.wasm` beside it"),
+        ("short.yml", b"{}".to_vec(), Reason::Sidecar, "`short.yaml`"),
+        ("pinned.wasm", router(), Reason::Digest, "expected sha256 00000000"),
     ];
     let mut bench = Bench::with_folder();
     bench.settings.max_file = 2 << 20;
@@ -65,8 +73,10 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         bench.put(file, bytes);
     }
     bench.put("twice.WASM", &variant(PluginKind::Tagger, 2));
-    bench.put("beside.yaml", b"weight: 2\n");
+    bench.put("beside.yaml", b"weight: 2\non_error: maybe\n");
+    bench.put("pinned.yaml", format!("sha256: {}\n", "0".repeat(64)).as_bytes());
     std::fs::create_dir(bench.path("folder.wasm")).unwrap();
+    std::fs::File::create(bench.path("huge.wasm")).unwrap().set_len(2 << 30).unwrap();
     bench.put("fine.wasm", &variant(PluginKind::Router, 1));
     bench.put("README.md", b"not a plugin");
     bench.put("left.wasm~", b"not one either");
@@ -92,10 +102,15 @@ async fn every_file_that_cannot_run_is_refused_for_its_own_reason_and_the_rest_r
         entry(&registry, "folder.wasm").rejection.map(|rejection| rejection.reason),
         Some(Reason::Read)
     );
+    assert_eq!(
+        entry(&registry, "huge.wasm").rejection.map(|rejection| rejection.reason),
+        Some(Reason::Size),
+        "two gigabytes are not read"
+    );
     assert_eq!(entry(&registry, "fine.wasm").state, PluginState::Active);
     assert_eq!(entry(&registry, "twice.WASM").state, PluginState::Active);
     let files = registry.status().iter().filter(|entry| entry.file.is_some()).count();
-    assert_eq!(files, cases.len() + 3, "README and left-overs are no plugins");
+    assert_eq!(files, cases.len() + 4, "README and left-overs are no plugins");
     assert_eq!(registry.current().active().len(), 2);
 }
 

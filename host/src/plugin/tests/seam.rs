@@ -104,6 +104,8 @@ async fn a_plugin_that_is_to_deny_and_never_ran_refuses_every_request() {
     let policy = Policy::new(set(Vec::new(), vec!["strict".into()], &recorder).await, 1);
     assert!(policy.rank(&request(), moment(), &candidates(2)).await.denied);
     assert!(policy.rank(&request(), moment(), &candidates(1)).await.denied);
+    assert!(policy.denies());
+    assert_eq!(recorder.count("called"), 0, "nobody is asked about a call that is refused");
     assert_eq!(policy.set().denying(), [Arc::<str>::from("strict")]);
 }
 

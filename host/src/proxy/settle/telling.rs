@@ -36,7 +36,7 @@ impl Ledger {
 
     /// Those that decided so far, and those that are about to.
     fn policy_line(&self, phase: TagPhase) -> String {
-        let to_come = self.generation.policy.taggers(phase == TagPhase::Head);
+        let to_come = self.policy.taggers(phase == TagPhase::Head);
         policy::policy_line(self.generation.number, self.asked.iter().map(Named::from).chain(to_come))
     }
 
