@@ -9,7 +9,7 @@ use sluice::plugin::Registry;
 use sluice::policy::Policy;
 use sluice_core::facts::{AnswerFacts, Candidate, RequestFacts, TagPhase};
 
-pub use bench::{entry, failure, moment, until_state};
+pub use bench::{PATIENCE, entry, failure, moment, until_state};
 
 #[allow(dead_code, reason = "it has what the host's own tests need, too")]
 #[path = "../../host/src/plugin/tests/bench.rs"]

@@ -113,7 +113,7 @@ mod tests {
     fn a_folder_that_cannot_be_watched_is_left_to_the_timer_and_tried_again() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("plugins.d");
-        let mut events = Events::new(&dir, Arc::new(Notify::new()));
+        let mut events = Events::new("the folder", &dir, Arc::new(Notify::new()));
         // As when the system has no watch left: what is said to be there cannot be watched.
         for _ in 0..2 {
             events.arm(Some((1, 1)));

@@ -258,14 +258,14 @@ pub enum Unread {
     Refused(Arc<PluginOptions>, Rejection),
 }
 
+/// How a file is run, and the bytes of the sidecar that says so, where there is one.
+pub type HowRun = (Arc<PluginOptions>, Option<Arc<[u8]>>);
+
 /// How a file is run: what its sidecar says, and the sidecar. Blocking.
 ///
 /// # Errors
 /// [`Unread`].
-pub fn options_of(
-    found: &Found,
-    plugins: &config::Plugins,
-) -> Result<(Arc<PluginOptions>, Option<Arc<[u8]>>), Unread> {
+pub fn options_of(found: &Found, plugins: &config::Plugins) -> Result<HowRun, Unread> {
     let failing = |on_error, why| Unread::Refused(Arc::new(PluginOptions::failing(plugins, on_error)), why);
     let text = folder::read_sidecar(found).map_err(|error| match error {
         NotRead::Changed => Unread::Changed,
