@@ -93,6 +93,11 @@ impl Trouble {
         self.away(Kind::Writing, error)
     }
 
+    /// Nothing was ever wrong, or all is well again.
+    pub(super) fn is_none(&self) -> bool {
+        self.said.is_none()
+    }
+
     /// There is a connection.
     pub(super) fn connected(&mut self, keep: &Keep) {
         if self.said == Some(Kind::Connection) {

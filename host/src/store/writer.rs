@@ -287,6 +287,17 @@ impl Writer {
     async fn finish(mut self) {
         let begun = clock::now();
         let left = |part: Duration| part.saturating_sub(clock::now().saturating_duration_since(begun));
+        if let Mode::Away(opening) = &mut self.mode
+            && self.trouble.is_none()
+            && let Ok(Ok(database)) = tokio::time::timeout(left(LAST / 4), opening).await
+        {
+            // It was only that the process ends so soon.
+            self.mode = Mode::Behind(database);
+        }
+        while matches!(self.mode, Mode::Behind(_)) && !left(LAST / 2).is_zero() {
+            self.take();
+            self.catch_up().await;
+        }
         let mut lost = 0;
         loop {
             self.take();
