@@ -168,6 +168,10 @@ async fn bench_counts_the_same_every_time_and_more_for_more_candidates() {
     assert_eq!(samples, ["2 candidates", "8 candidates", "32 candidates", "128 candidates"]);
     let warm: Vec<_> = routers.iter().map(|row| row["instructions"]["warm"].as_u64().unwrap()).collect();
     assert!(warm.is_sorted_by(|less, more| less < more) && warm[0] > 100, "{warm:?}");
+    for row in &routers {
+        let count = |call: &str| row["instructions"][call].as_u64().unwrap();
+        assert!(count("warm") < 2 * count("first"), "a warm call is one call: {row}");
+    }
     assert!(!of("classifier").is_empty() && !of("tagger").is_empty());
     for row in &one {
         for times in [&row["warm"], &row["fresh"]] {

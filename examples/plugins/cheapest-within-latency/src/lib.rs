@@ -33,7 +33,7 @@ impl Plugin for CheapestWithinLatency {
     type Settings = Settings;
 
     fn configure(settings: Settings, targets: Vec<TargetFacts>) -> Result<Self, String> {
-        if !(settings.within_ms > 0.0) {
+        if settings.within_ms.is_nan() || settings.within_ms <= 0.0 {
             return Err(format!("settings.within_ms: expected more than 0, got {}", settings.within_ms));
         }
         Ok(Self { settings, targets })
