@@ -167,9 +167,6 @@ impl Writer {
             Mode::Away(_) => self.keep.append(&mut self.hand).await,
             Mode::Behind(_) => self.catch_up().await,
             Mode::Level(_) => {
-                if let Some(spool) = self.next_spool.take() {
-                    self.keep = Keep::new(&spool, self.telemetry.clone());
-                }
                 if self.keep.is_shut() {
                     self.keep.open().await;
                 }
@@ -267,6 +264,9 @@ impl Writer {
 
     /// Nothing waits in front of new records.
     fn level(&mut self) {
+        if let Some(spool) = self.next_spool.take() {
+            self.keep = Keep::new(&spool, self.telemetry.clone());
+        }
         self.turn(Mode::Level);
     }
 
