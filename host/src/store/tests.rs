@@ -406,8 +406,9 @@ async fn records_that_are_too_old_go_in_steps_and_the_others_stay() {
     while crate::clock::now() - begun < Duration::from_secs(20) {
         stage.settle(2000 + n..2001 + n);
         n += 1;
-        let left =
-            stage.find(&Filter { until: Some(SystemTime::now() - Duration::from_secs(3600)), ..all() }).await;
+        let left = stage
+            .find(&Filter { until: Some(crate::clock::wall() - Duration::from_secs(3600)), ..all() })
+            .await;
         if left.is_empty() {
             store.close().await;
             assert_eq!(stage.ids().await, names(2000..2000 + n));
