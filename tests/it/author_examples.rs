@@ -76,3 +76,64 @@ async fn a_gateway_runs_them_together() {
     assert!(record["tags"]["cost"].as_str().is_some_and(|cost| cost.ends_with(" USD")), "{record}");
     x.end().await;
 }
+
+/// The sidecar beside an example, with names of this gateway's in the place of its own.
+fn sidecar(name: &str, names: &[(&str, &str)]) -> String {
+    let path = root().join("examples/plugins").join(name).join(format!("{name}.yaml"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    names.iter().fold(text, |text, (theirs, ours)| {
+        assert!(text.contains(theirs), "{name}.yaml does not name {theirs}");
+        text.replace(theirs, ours)
+    })
+}
+
+#[tokio::test]
+async fn a_gateway_takes_the_sidecars_beside_them() {
+    let x = Setup::new()
+        .set("/plugins/headers", json!(["x-data-residency"]))
+        .set("/upstreams/A/models/a1/region", "eu-west")
+        .set("/upstreams/B/models/b1/region", "us-east")
+        .file("plugins.d/data-residency.wasm", component("data-residency"))
+        .file("plugins.d/data-residency.yaml", sidecar("data-residency", &[]))
+        .file("plugins.d/long-prompt.wasm", component("long-prompt"))
+        .file(
+            "plugins.d/long-prompt.yaml",
+            sidecar("long-prompt", &[("cloud/large-context", "B/b1"), ("8000", "2000")]),
+        )
+        .file("plugins.d/provider-quirks.wasm", component("provider-quirks"))
+        .file(
+            "plugins.d/provider-quirks.yaml",
+            sidecar(
+                "provider-quirks",
+                &[("upstream: relay", "upstream: A"), ("upstream: local", "upstream: B")],
+            ),
+        )
+        .start()
+        .await;
+    let page = x.gateway.admin_json("/debug/plugins").await;
+    for name in ["data-residency", "long-prompt", "provider-quirks"] {
+        let entry = page["plugins"].as_array().unwrap().iter().find(|entry| entry["name"] == name);
+        assert!(entry.is_some_and(|entry| entry["state"] == "active"), "{name}: {page:#}");
+    }
+    let within = |region: &str| x.plain("chat").header("x-data-residency", region);
+    assert_eq!(within("eu").await.answered().json()["model"], "a1");
+    assert_eq!(within("us").await.answered().json()["model"], "b1");
+    x.plain("chat").await.refused(403, "excluded_by_policy");
+    // The table of quirks turns a 400 of A into a failure that another target can mend; where only A may serve, it is the end.
+    let busy = json!({"error": {"message": "model is busy", "type": "invalid_request_error", "code": null}});
+    x.a.queue(JSON(400, &busy));
+    within("eu").await.refused(502, "retryable_upstream");
+    // A long prompt prefers B, and does not get where it may not go.
+    let long = json!([{"role": "user", "content": "word ".repeat(2000)}]);
+    let r = within("eu").set("messages", long).await;
+    assert_eq!(r.answered().json()["model"], "a1", "{r:?}");
+    // Taken away, it excludes nothing any more, whatever its sidecar said.
+    for file in ["data-residency.wasm", "data-residency.yaml"] {
+        fs::remove_file(x.gateway.dir().join("plugins.d").join(file)).expect("it is there");
+    }
+    assert!(
+        x.poll(harness::PATIENCE, async || x.plain("chat").await.status == 200).await,
+        "it still excludes"
+    );
+    x.end().await;
+}

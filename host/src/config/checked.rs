@@ -3,19 +3,22 @@
 //! A wrong state cannot be written down here, so nothing behind this module checks again. How a file
 //! becomes this, and every message about one that does not, is in the sibling modules.
 
+mod route;
+mod upstream;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret as _, SecretString};
-
 use super::caller::Caller;
 use super::cors::Cors;
 use super::shown::Shown;
 
 pub use super::records::{RecordPlace, Records, Spool};
+pub use route::{CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget};
+pub use upstream::{BaseUrl, Capability, Credential, Model, Price, Probe, Target, Upstream};
 
 /// One whole configuration. Immutable; a reload makes a new one.
 #[derive(Debug, Clone)]
@@ -223,235 +226,4 @@ pub enum LogFormat {
     Json,
     /// For people.
     Text,
-}
-
-/// A route.
-#[derive(Debug, Clone)]
-pub struct Route {
-    /// The name callers put into `model`.
-    pub name: Arc<str>,
-    /// In configured order; at least one.
-    pub targets: Vec<RouteTarget>,
-    /// Arrival to commit.
-    pub budget: Duration,
-    /// Kept for the gateway's own work.
-    pub reserve: Duration,
-    /// Resolution, TCP, TLS.
-    pub connect: Duration,
-    /// Left that a switch needs.
-    pub min_budget: MinBudget,
-    /// Gap between content events; none: off.
-    pub idle: Option<Duration>,
-    /// Longest stream.
-    pub stream_max: Option<Duration>,
-    /// Client that reads nothing.
-    pub client_write: Option<Duration>,
-    /// Comments of our own after commit.
-    pub keep_alive: Option<Duration>,
-    /// When a stream is shown.
-    pub commit: CommitRule,
-    /// Switches.
-    pub max_switches: u32,
-    /// Same-target retries.
-    pub retry: Retry,
-    /// What a malformed event after commit does.
-    pub on_malformed: OnMalformed,
-    /// The plugins it asks, where it has a list of its own.
-    pub plugins: super::RoutePlugins,
-}
-
-/// A target as one route uses it.
-#[derive(Debug, Clone)]
-pub struct RouteTarget {
-    /// Position in [`Config::targets`].
-    pub index: usize,
-    /// The target.
-    pub target: Arc<Target>,
-    /// From sending to commit.
-    pub attempt: Duration,
-    /// The same for streams: the smaller of the configured `first_content` and `attempt`.
-    pub first_content: Duration,
-    /// Its own `min_budget`, else the route's.
-    pub min_budget: MinBudget,
-    /// Tasks it is limited to; none: all.
-    pub tasks: Option<Vec<String>>,
-    /// Output limit when it serves as a fallback.
-    pub fallback_max_tokens: Option<u32>,
-    /// For routers.
-    pub weight: f64,
-}
-
-/// `min_budget`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MinBudget {
-    /// So much.
-    Fixed(Duration),
-    /// The target's recent p95 to commit, at least `floor`.
-    P95 {
-        /// Never below.
-        floor: Duration,
-    },
-}
-
-/// `retry` of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
-    /// After an upstream failure, on the same target.
-    pub upstream: u32,
-    /// After a rate limit with a hint.
-    pub rate_limit: u32,
-    /// Longest hint waited out.
-    pub max_wait: Duration,
-    /// First pause.
-    pub backoff: Duration,
-    /// Longest pause.
-    pub backoff_max: Duration,
-}
-
-/// `commit`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommitRule {
-    /// At the first event that carries meaning.
-    FirstContent,
-    /// When the stream has ended well.
-    Complete,
-}
-
-/// `on_malformed`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnMalformed {
-    /// Dropped and counted.
-    Drop,
-    /// Ends the stream.
-    Fail,
-}
-
-/// One upstream and one of its models.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// `upstream/model`: metric label and page key.
-    pub key: Arc<str>,
-    /// The upstream.
-    pub upstream: Arc<Upstream>,
-    /// Name of the model there.
-    pub model: Arc<str>,
-    /// What the configuration says about the model.
-    pub facts: Model,
-    /// Its own gate beside the upstream's.
-    pub max_in_flight: Option<u32>,
-}
-
-/// `models.NAME` of an upstream.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Model {
-    /// Context window, tokens.
-    pub context: Option<u32>,
-    /// Capabilities; none: not known.
-    pub supports: Option<Vec<Capability>>,
-    /// Price per million tokens.
-    pub price: Option<Price>,
-    /// Region.
-    pub region: Option<String>,
-    /// Free attributes, those of the upstream included.
-    pub attributes: BTreeMap<String, String>,
-}
-
-/// `supports`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Capability {
-    /// Tool calls.
-    Tools,
-    /// Images in messages.
-    Images,
-    /// JSON output.
-    Json,
-}
-
-impl Capability {
-    /// Spelling in the configuration and towards plugins.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Images => "images",
-            Self::Json => "json",
-        }
-    }
-}
-
-/// `price`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price {
-    /// Per million input tokens.
-    pub input: f64,
-    /// Per million output tokens.
-    pub output: f64,
-}
-
-/// One provider account.
-#[derive(Debug, Clone)]
-pub struct Upstream {
-    /// Name.
-    pub name: Arc<str>,
-    /// Scheme, authority, path without a trailing slash; a query is apart.
-    pub base: BaseUrl,
-    /// Keys, in order; may be empty.
-    pub credentials: Vec<Credential>,
-    /// Header that carries the key; `authorization` carries `Bearer KEY`.
-    pub auth_header: http::HeaderName,
-    /// Its gate.
-    pub gate: Gate,
-    /// Fixed headers.
-    pub headers: Vec<(http::HeaderName, SecretString)>,
-    /// Idle connections are closed after this.
-    pub pool_idle: Duration,
-    /// Roots to trust instead of the system's, PEM.
-    pub ca_file: Option<PathBuf>,
-    /// Background checks.
-    pub probe: Probe,
-    /// Region.
-    pub region: Option<String>,
-}
-
-/// A base URL, taken apart once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BaseUrl {
-    /// `https`.
-    pub tls: bool,
-    /// Host and port as they go into `host`.
-    pub authority: http::uri::Authority,
-    /// Path in front of `/chat/completions`, without a trailing slash; may be empty.
-    pub path: String,
-    /// Query that stays on each call, without `?`.
-    pub query: Option<String>,
-}
-
-/// A key and where it came from.
-#[derive(Debug, Clone)]
-pub struct Credential {
-    /// The key itself; blank in every `Debug`.
-    pub key: SecretString,
-    /// `env:NAME` or `file:PATH`, as written.
-    pub reference: String,
-}
-
-impl PartialEq for Credential {
-    fn eq(&self, other: &Self) -> bool {
-        self.reference == other.reference && self.key.expose_secret() == other.key.expose_secret()
-    }
-}
-
-/// `probe` of an upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probe {
-    /// The next call is the probe.
-    Passive,
-    /// A background check is.
-    Active {
-        /// Path behind the base.
-        path: String,
-        /// Between checks.
-        interval: Duration,
-        /// Of one check.
-        timeout: Duration,
-    },
 }

@@ -27,6 +27,12 @@ const CALLERS_OWN: &[&str] =
 const UPSTREAMS_OWN: &[&str] =
     &["content-encoding", "proxy-authenticate", "set-cookie", "www-authenticate", "x-request-id"];
 
+/// Whether a header of this name, in lower case, stays on its side of the gateway whatever a file lists.
+#[must_use]
+pub fn never_crosses(name: &str) -> bool {
+    [FRAMING, CALLERS_OWN, UPSTREAMS_OWN].iter().any(|names| names.contains(&name))
+}
+
 /// What a header name in the file is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {

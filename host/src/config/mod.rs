@@ -34,6 +34,7 @@ pub use caller::{Caller, KeyHash};
 pub use checked::*;
 pub use cors::{Cors, Origins};
 pub use finding::{ConfigErrors, ErrorClass, Finding};
+pub use headers::never_crosses;
 pub use plugin_names::{BUNDLED_PLUGINS, RoutePlugins};
 pub use shown::Shown;
 pub use sidecar::{BadSidecar, Instances, OnError, SIDECAR_MAX, Sidecar, SidecarLimits, sidecar};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sluice_core::settle::{Next, Patience, Settle};
+use sluice_core::debounce::{Debounce, Next, Patience};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -69,7 +69,7 @@ pub(super) struct Look {
     file: PathBuf,
     /// The file and those it refers to.
     paths: Vec<PathBuf>,
-    settle: Settle<Seen>,
+    settle: Debounce<Seen>,
     bell: Arc<Bell>,
     folders: BTreeMap<PathBuf, Events>,
     shared: Arc<Shared>,
@@ -84,7 +84,7 @@ impl Look {
         Self {
             paths: vec![file.clone()],
             file,
-            settle: Settle::new(PATIENCE),
+            settle: Debounce::new(PATIENCE),
             bell,
             folders: BTreeMap::new(),
             shared,

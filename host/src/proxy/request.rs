@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use http_body_util::Full;
 
+use crate::config;
 use crate::upstream::{Client, Line};
 
 /// One request to one target, ready to be sent, and sent again when a reused connection turns out dead.
@@ -45,28 +46,6 @@ static PASSED: [HeaderName; 4] = [
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
 ];
-/// Headers that never pass, whatever a configuration lists: they belong to one connection, to the framing,
-/// or to somebody's identity.
-const NEVER: [&str; 17] = [
-    "authorization",
-    "proxy-authorization",
-    "proxy-authenticate",
-    "x-api-key",
-    "api-key",
-    "cookie",
-    "set-cookie",
-    "host",
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-    "content-encoding",
-];
-
 /// The id of a request, on both sides of the gateway.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -103,7 +82,7 @@ pub(super) fn returned(upstream: &HeaderMap, listed: &[HeaderName], into: &mut H
 }
 
 fn pass(into: &mut HeaderMap, hop: &[String], name: &HeaderName, value: &HeaderValue) {
-    if !NEVER.contains(&name.as_str()) && !hop.iter().any(|hop| hop == name.as_str()) {
+    if !config::never_crosses(name.as_str()) && !hop.iter().any(|hop| hop == name.as_str()) {
         into.append(name.clone(), value.clone());
     }
 }

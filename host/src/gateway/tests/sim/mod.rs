@@ -27,6 +27,8 @@ const SEEDS: [u64; 4] = [1, 2, 3, 4];
 const FRESH: u64 = 2;
 /// Calls of one seed.
 const CALLS: usize = 700;
+/// Virtual time in which all of them end: thousands of times the budget of one.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What one seed decides about the gateway. The rest is decided call by call.
 #[derive(Debug, Clone)]
@@ -134,11 +136,16 @@ async fn run(seed: u64) -> Run {
         callers.spawn(client.calls(caller, CALLS / setting.callers));
     }
     let mut answers = Vec::new();
-    while let Some(done) = callers.join_next().await {
-        answers.extend(done.unwrap());
-    }
-    // What clients left behind ends: connections that are let go, streams that are judged, bodies read aside.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let all = async {
+        while let Some(done) = callers.join_next().await {
+            answers.extend(done.unwrap());
+        }
+    };
+    // A call that never ends is a fault like any other, and not a test that hangs.
+    tokio::time::timeout(LONGEST, all).await.expect("every call ends");
+    // Virtual time passes, no test waits: what clients left behind has to be over by then (connections that are let
+    // go, streams that are judged, bodies read aside).
+    tokio::time::advance(Duration::from_secs(2)).await;
     tokio::time::resume();
     let metrics = metrics(gateway.admin()).await;
     gateway.drain(CancellationToken::new()).await;

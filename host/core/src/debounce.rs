@@ -31,7 +31,7 @@ pub enum Next {
 
 /// What is known about the thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settle<S> {
+pub struct Debounce<S> {
     patience: Patience,
     phase: Phase<S>,
 }
@@ -48,7 +48,7 @@ enum Phase<S> {
     Restless { seen: S, since: Instant, first: Instant },
 }
 
-impl<S: PartialEq> Settle<S> {
+impl<S: PartialEq> Debounce<S> {
     /// Nobody has looked yet: what the first look finds has its time as any change.
     pub const fn new(patience: Patience) -> Self {
         Self { patience, phase: Phase::Unseen }

@@ -5,7 +5,7 @@ const PATIENCE: Patience =
     Patience { quiet: Duration::from_millis(400), longest: Duration::from_millis(1000) };
 
 /// A look at this time, in milliseconds, that sees this: what it is told.
-fn told(settle: &mut Settle<char>, start: Instant, at: u32, seen: char) -> String {
+fn told(settle: &mut Debounce<char>, start: Instant, at: u32, seen: char) -> String {
     match settle.look(seen, start + at * MS) {
         Next::Nothing => "nothing".to_owned(),
         Next::Wait(until) => format!("wait {}", (until - start).as_millis()),
@@ -32,7 +32,7 @@ fn it_is_judged_once_it_rests_and_not_before() {
             "it never rests",
         ),
     ] {
-        let mut settle = Settle::new(PATIENCE);
+        let mut settle = Debounce::new(PATIENCE);
         assert_eq!(told(&mut settle, start, 0, 'a'), "wait 400", "the first look");
         settle.judged('a');
         for &(at, seen, want) in looks {
@@ -44,7 +44,7 @@ fn it_is_judged_once_it_rests_and_not_before() {
 #[test]
 fn what_was_judged_is_not_judged_again_unless_in_doubt() {
     let start = Instant::now();
-    let mut settle = Settle::new(PATIENCE);
+    let mut settle = Debounce::new(PATIENCE);
     settle.judged('a');
     assert_eq!(told(&mut settle, start, 0, 'b'), "wait 400");
     settle.judged('b');
@@ -59,7 +59,7 @@ fn what_was_judged_is_not_judged_again_unless_in_doubt() {
 #[test]
 fn doubt_gives_what_changes_its_time_and_only_who_asks_does_not() {
     let start = Instant::now();
-    let mut settle = Settle::new(PATIENCE);
+    let mut settle = Debounce::new(PATIENCE);
     settle.judged('a');
     settle.doubt();
     assert_eq!(told(&mut settle, start, 0, 'b'), "wait 400");
@@ -72,7 +72,7 @@ fn doubt_gives_what_changes_its_time_and_only_who_asks_does_not() {
 #[test]
 fn what_changed_while_it_was_read_has_its_time_again() {
     let start = Instant::now();
-    let mut settle = Settle::new(PATIENCE);
+    let mut settle = Debounce::new(PATIENCE);
     settle.judged('a');
     assert_eq!(told(&mut settle, start, 0, 'b'), "wait 400");
     assert_eq!(told(&mut settle, start, 400, 'b'), "judge");
