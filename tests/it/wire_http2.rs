@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response as Answer, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
@@ -41,8 +41,8 @@ struct Http2Upstream {
     addr: SocketAddr,
     seen: Arc<Seen>,
     pem: String,
-    /// Closes every connection; new ones are accepted.
-    hang_up: Arc<Notify>,
+    /// Closes every connection and says when that is done; new ones are accepted.
+    hang_up: mpsc::Sender<oneshot::Sender<()>>,
     _tasks: JoinSet<()>,
 }
 
@@ -68,16 +68,17 @@ impl Http2Upstream {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let (addr, pem, seen) =
             (listener.local_addr().unwrap(), identity.pem().to_owned(), Arc::new(Seen::default()));
-        let hang_up = Arc::new(Notify::new());
-        let (shared, hung_up) = (Arc::clone(&seen), Arc::clone(&hang_up));
+        let (hang_up, mut hang_ups) = mpsc::channel::<oneshot::Sender<()>>(1);
+        let shared = Arc::clone(&seen);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = tokio::select! {
                     accepted = listener.accept() => accepted.unwrap(),
-                    () = hung_up.notified() => {
+                    Some(done) = hang_ups.recv() => {
                         connections.shutdown().await;
+                        done.send(()).unwrap();
                         continue;
                     }
                 };
@@ -94,6 +95,13 @@ impl Http2Upstream {
             }
         });
         Self { addr, seen, pem, hang_up, _tasks: tasks }
+    }
+
+    /// Returns once no connection is left: a call that comes now cannot be served by an old one.
+    async fn hang_up(&self) {
+        let (done, closed) = oneshot::channel();
+        self.hang_up.send(done).await.unwrap();
+        closed.await.unwrap();
     }
 
     async fn until(&self, within: Duration, ready: impl Fn(&Seen) -> bool) -> bool {
@@ -251,13 +259,13 @@ async fn a_connection_that_went_away_is_made_anew_inside_the_attempt() {
         let r = say(&x, "hello").await;
         r.answered().tags("A/a1", false).attempts(1);
         assert_eq!(up.seen.connections.load(Ordering::Relaxed), connections);
-        up.hang_up.notify_one();
+        up.hang_up().await;
     }
     x.breaker_is("A/a1", "closed", 0).await;
     // What was on its way when the connection went away is a broken stream.
     let mut client = say(&x, "no end").begin().await;
     client.contents(1).await;
-    up.hang_up.notify_one();
+    up.hang_up().await;
     client.finish().await.broken_stream("one ");
     x.breaker_is("A/a1", "closed", 1).await;
     x.end().await;
