@@ -9,6 +9,7 @@ mod author_commands;
 mod author_examples;
 mod author_guide;
 mod author_support;
+mod bench_smoke;
 mod callers_cors;
 mod callers_keys;
 mod callers_limits;
