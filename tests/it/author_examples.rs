@@ -127,6 +127,15 @@ async fn a_gateway_takes_the_sidecars_beside_them() {
     let long = json!([{"role": "user", "content": "word ".repeat(2000)}]);
     let r = within("eu").set("messages", long).await;
     assert_eq!(r.answered().json()["model"], "a1", "{r:?}");
+    // With its own target down, there is one that could answer, and it still may not.
+    let served = x.b.calls();
+    for _ in 0..3 {
+        x.a.queue(STATUS(503));
+        within("eu").await.refused(503, "retryable_upstream");
+    }
+    x.breaker_is("A/a1", "open", 3).await;
+    within("eu").await.refused(403, "excluded_by_policy");
+    assert_eq!(x.b.calls(), served, "the other region was called");
     // Taken away, it excludes nothing any more, whatever its sidecar said.
     for file in ["data-residency.wasm", "data-residency.yaml"] {
         fs::remove_file(x.gateway.dir().join("plugins.d").join(file)).expect("it is there");

@@ -57,7 +57,18 @@ impl Policy {
         &self.set
     }
 
-    /// Which candidate is best. Nobody is asked when there is nothing to choose.
+    /// Whether any router is asked about so many candidates. With one there is nothing to choose, but a router that
+    /// must decide may exclude it.
+    pub fn asks_routers(&self, candidates: usize) -> bool {
+        candidates > 1 || (candidates == 1 && self.routers(1).next().is_some())
+    }
+
+    fn routers(&self, candidates: usize) -> impl Iterator<Item = &Arc<Plugin>> {
+        let all = self.lineup.of(PluginKind::Router).iter();
+        all.filter(move |router| candidates > 1 || router.options().on_error == OnError::Deny)
+    }
+
+    /// Which candidate is best. Only those that must decide are asked when there is nothing to choose.
     pub async fn rank(
         &self,
         request: &RequestFacts,
@@ -67,12 +78,12 @@ impl Policy {
         let mut asked =
             nobody_asked(Ranking { scores: vec![Some(0.0); candidates.len()], votes: Vec::new() });
         asked.denied = self.denies();
-        if candidates.len() < 2 || asked.denied {
+        if asked.denied {
             return asked;
         }
         let question = Ask::Score(request, moment, candidates);
         let mut in_place: Option<(Arc<str>, Vec<Vote>)> = None;
-        for plugin in self.lineup.of(PluginKind::Router) {
+        for plugin in self.routers(candidates.len()) {
             let weight = plugin.options().weight;
             let answer = if is_bundled(plugin) {
                 Answer::Failed

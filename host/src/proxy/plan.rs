@@ -165,7 +165,7 @@ impl Call {
             .filter(|&p| course.is_untried(p) && Blocked::of(&route.targets[p], now).is_none())
             .filter(may)
             .collect();
-        if self.ledger.attempts() > 0 && left.len() > 1 {
+        if self.ledger.attempts() > 0 && route.policy.asks_routers(left.len()) {
             let scores = self.scores(&left, false).await?;
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
@@ -176,9 +176,9 @@ impl Call {
         Ok(self.choice.current)
     }
 
-    /// A score for each position; all equal where there is nothing to choose.
+    /// A score for each position; all equal where nobody is asked.
     async fn scores(&mut self, positions: &[usize], first: bool) -> Result<Vec<Option<f64>>, Failure> {
-        if positions.len() < 2 {
+        if !self.route.policy.asks_routers(positions.len()) {
             return Ok(vec![Some(1.0); positions.len()]);
         }
         let now = clock::now();

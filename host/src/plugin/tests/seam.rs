@@ -99,6 +99,22 @@ async fn a_plugin_that_is_to_deny_denies_and_nobody_answers_in_its_place() {
 }
 
 #[tokio::test]
+async fn about_a_single_candidate_only_a_router_that_must_decide_is_asked() {
+    for (on_error, asked) in [(OnError::Bundled, false), (OnError::Deny, true)] {
+        let recorder = Arc::<Recorder>::default();
+        let router = file(PluginKind::Router, on_error, recorder.clone()).await;
+        let policy = Policy::new(set(vec![router], Vec::new(), &recorder).await, 1);
+        assert_eq!(
+            (policy.asks_routers(0), policy.asks_routers(1), policy.asks_routers(2)),
+            (false, asked, true)
+        );
+        let ranked = policy.rank(&request(), moment(), &candidates(1)).await;
+        assert_eq!((ranked.advice.scores.len(), ranked.by.len()), (1, usize::from(asked)));
+        assert!(ranked.advice.scores[0].is_some());
+    }
+}
+
+#[tokio::test]
 async fn a_plugin_that_is_to_deny_and_never_ran_refuses_every_request() {
     let recorder = Arc::<Recorder>::default();
     let policy = Policy::new(set(Vec::new(), vec!["strict".into()], &recorder).await, 1);
