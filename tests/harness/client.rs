@@ -9,7 +9,10 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
+use crate::peer::Stream;
 use crate::response::{End, Response};
 use crate::{PATIENCE, now};
 
@@ -19,7 +22,7 @@ pub type Ledger = Arc<Mutex<Vec<Response>>>;
 /// One connection with at most one call on its way.
 #[derive(Debug)]
 pub struct Client {
-    io: TcpStream,
+    io: Stream,
     response: Response,
     ledger: Option<Ledger>,
     asked: bool,
@@ -40,8 +43,22 @@ impl Client {
         Self::over(TcpStream::from_std(socket.into()).expect("a connected socket"))
     }
 
+    /// Connects over TLS.
+    ///
+    /// # Errors
+    /// When the handshake fails.
+    pub async fn open_tls(addr: SocketAddr, tls: &TlsConnector) -> io::Result<Self> {
+        let plain = TcpStream::connect(addr).await?;
+        let stream = tls.connect(ServerName::from(addr.ip()), plain).await?;
+        Ok(Self::on(Stream::Tls(Box::new(stream.into()))))
+    }
+
     fn over(io: TcpStream) -> Self {
         io.set_nodelay(true).expect("a socket takes TCP_NODELAY");
+        Self::on(Stream::Plain(io))
+    }
+
+    fn on(io: Stream) -> Self {
         Self { io, response: Response::new(now()), ledger: None, asked: false }
     }
 
@@ -144,7 +161,7 @@ impl Client {
 
     /// Leaves with a RST.
     pub fn reset(self) {
-        self.io.set_zero_linger().expect("a socket takes linger");
+        self.io.tcp().set_zero_linger().expect("a socket takes linger");
     }
 
     fn note(&mut self) {

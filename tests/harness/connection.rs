@@ -22,7 +22,7 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, tls: Option<Tl
     let stream = match tls {
         None => Stream::Plain(stream),
         Some(tls) => match tls.accept(stream).await {
-            Ok(stream) => Stream::Tls(Box::new(stream)),
+            Ok(stream) => Stream::Tls(Box::new(stream.into())),
             // A client that does not trust us is the point of some tests.
             Err(_) => return,
         },

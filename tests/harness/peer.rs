@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 use crate::step::Latch;
 use crate::upstream::How;
@@ -151,14 +151,15 @@ impl Peer {
     }
 }
 
-/// Plain or TLS.
+/// Plain or TLS, of either side.
+#[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    fn tcp(&self) -> &TcpStream {
+    pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// A self-signed certificate and its key: its own authority.
 pub struct Identity {
     pem: String,
+    key: String,
     config: Arc<ServerConfig>,
 }
 
@@ -38,7 +40,32 @@ impl Identity {
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("a certificate and its own key");
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        Self { pem: made.cert.pem(), config: Arc::new(config) }
+        let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        Self { pem, key, config: Arc::new(config) }
+    }
+
+    /// The private key, as a file holds it.
+    #[must_use]
+    pub fn key_pem(&self) -> &str {
+        &self.key
+    }
+
+    /// Connects to whoever is this identity and to nobody else, and speaks these protocols.
+    ///
+    /// # Panics
+    /// When its own certificate is none.
+    #[must_use]
+    pub fn connector(&self, protocols: &[&str]) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        let own = CertificateDer::from_pem_slice(self.pem.as_bytes()).expect("our own PEM");
+        roots.add(own).expect("a certificate of our own");
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring knows the default versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        TlsConnector::from(Arc::new(config))
     }
 
     /// The certificate, to be trusted.

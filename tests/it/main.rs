@@ -71,6 +71,7 @@ mod sdks;
 mod smoke;
 mod storm;
 mod tidy;
+mod tls_listeners;
 mod wire_coding;
 mod wire_endpoints;
 mod wire_forms;

@@ -50,7 +50,16 @@ impl Sdk {
 
     /// One call: whether the SDK saw what was expected, and what the script said.
     async fn run(self, base_url: &str, route: &str, mode: &str, expected: &[&str]) -> (bool, String) {
-        let mut command = self.command();
+        Self::said(self.command(), base_url, route, mode, expected).await
+    }
+
+    async fn said(
+        mut command: Command,
+        base_url: &str,
+        route: &str,
+        mode: &str,
+        expected: &[&str],
+    ) -> (bool, String) {
         // A proxy in the environment is no business of a call on loopback.
         for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
             command.env_remove(proxy);
@@ -64,6 +73,22 @@ impl Sdk {
     /// One call to the gateway; what the SDK did not see as expected fails the test.
     pub(crate) async fn sees(self, case: &Case, route: &str, mode: &str, expected: &[&str]) {
         let (ok, said) = self.run(&case.gateway.base_url(), route, mode, expected).await;
+        assert!(ok, "{self:?} {route} {mode} {expected:?}: {said}\n{}", case.gateway.log());
+    }
+
+    /// The same over TLS, with a certificate that the SDK is told to trust as its users do.
+    pub(crate) async fn sees_over_tls(
+        self,
+        case: &Case,
+        trusted: &Path,
+        route: &str,
+        mode: &str,
+        expected: &[&str],
+    ) {
+        let mut command = self.command();
+        command.env("SSL_CERT_FILE", trusted).env("NODE_EXTRA_CA_CERTS", trusted);
+        let base_url = case.gateway.base_url().replace("http://", "https://");
+        let (ok, said) = Self::said(command, &base_url, route, mode, expected).await;
         assert!(ok, "{self:?} {route} {mode} {expected:?}: {said}\n{}", case.gateway.log());
     }
 }

@@ -13,6 +13,7 @@ pub mod clean;
 pub mod coding;
 pub mod debounce;
 pub mod decide;
+pub mod expiry;
 pub mod facts;
 pub mod gate;
 pub mod kind;

@@ -82,9 +82,8 @@ enum Command {
     Plugin(plugin::PluginCommand),
     /// Show the plugins of a running gateway
     Plugins {
-        /// Its admin listener
-        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9090")]
-        admin: String,
+        #[command(flatten)]
+        of: admin::AdminArgs,
         /// Show the page /debug/plugins itself
         #[arg(long)]
         json: bool,
@@ -118,9 +117,7 @@ pub fn main() -> ExitCode {
             runtime.block_on(crate::demo::run(once, live, &mut out))
         }
         Command::Plugin(command) => runtime.block_on(plugin::run(command, &mut out, &mut err)),
-        Command::Plugins { admin, json } => {
-            runtime.block_on(plugins::plugins(&admin, json, &mut out, &mut err))
-        }
+        Command::Plugins { of, json } => runtime.block_on(plugins::plugins(&of, json, &mut out, &mut err)),
         Command::Completions { shell } => {
             // By way of a buffer: the generator panics where a reader has gone.
             let mut script = Vec::new();

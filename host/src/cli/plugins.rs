@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Exit;
-use super::admin;
+use super::admin::{self, AdminArgs};
 
 /// One entry of `/debug/plugins`, as far as the table shows it.
 #[derive(Debug, Default, Deserialize)]
@@ -42,17 +42,17 @@ struct Page {
     plugins: Vec<Entry>,
 }
 
-/// Asks the admin listener at `address` and writes a table, or the page itself with `json`.
+/// Asks an admin listener and writes a table, or the page itself with `json`.
 ///
 /// # Errors
 /// Only what writing to `out` and `err` gives; a gateway that does not answer is [`Exit::No`].
 pub async fn plugins(
-    address: &str,
+    of: &AdminArgs,
     json: bool,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> io::Result<Exit> {
-    let page = match admin::page(address, "/debug/plugins").await {
+    let page = match admin::page(of, "/debug/plugins").await {
         Ok(page) => page,
         Err(error) => {
             writeln!(err, "sluice: {error}")?;
@@ -62,7 +62,7 @@ pub async fn plugins(
     let parsed = match serde_json::from_slice::<Page>(&page) {
         Ok(parsed) => parsed,
         Err(error) => {
-            writeln!(err, "sluice: {address}: the page is not as expected: {error}")?;
+            writeln!(err, "sluice: {}: the page is not as expected: {error}", of.admin)?;
             return Ok(Exit::No);
         }
     };

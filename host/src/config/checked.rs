@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::caller::Caller;
 use super::cors::Cors;
 use super::shown::Shown;
+use super::tls::Tls;
 
 pub use super::records::{RecordPlace, Records, Spool};
 pub use route::{CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget};
@@ -31,6 +32,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Admin listener.
     pub admin: SocketAddr,
+    /// How the main listener speaks TLS; none: plain text.
+    pub tls: Option<Tls>,
+    /// The same of the admin listener.
+    pub admin_tls: Option<Tls>,
     /// By name.
     pub upstreams: BTreeMap<Arc<str>, Arc<Upstream>>,
     /// Every distinct `upstream/model` that a route names; a plugin knows it by its position here.

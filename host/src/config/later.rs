@@ -14,11 +14,7 @@ enum Nothing {
     EmptyMap,
 }
 
-pub(super) const TOP: &[Later] = &[
-    Later("tls", Nothing::EmptyMap),
-    Later("admin_tls", Nothing::EmptyMap),
-    Later("traces", Nothing::EmptyMap),
-];
+pub(super) const TOP: &[Later] = &[Later("traces", Nothing::EmptyMap)];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
 

@@ -23,6 +23,7 @@ mod source;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod top;
 mod tree;
 mod units;
@@ -39,6 +40,7 @@ pub use plugin_names::{BUNDLED_PLUGINS, RoutePlugins};
 pub use shown::Shown;
 pub use sidecar::{BadSidecar, Instances, OnError, SIDECAR_MAX, Sidecar, SidecarLimits, sidecar};
 pub use source::Sources;
+pub use tls::Tls;
 
 /// What a variable of the environment holds; none when it is not set.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;

@@ -16,7 +16,7 @@ use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
 use super::shown::Shown;
 use super::tree::Node;
-use super::{caller, cors, later, records, route, upstream};
+use super::{caller, cors, later, records, route, tls, upstream};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -56,6 +56,8 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         shown: m.whole().node().map(Shown::of).unwrap_or_default(),
         listen: m.get("listen").address().unwrap_or(loopback(8080)),
         admin: m.get("admin").address().unwrap_or(loopback(9090)),
+        tls: tls::read(&m.get("tls")),
+        admin_tls: tls::read(&m.get("admin_tls")),
         upstreams,
         targets: routes.targets,
         routes: routes.routes,

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::StartError;
 use crate::config::Config;
-use crate::server::{Admin, Ends, Listener, Main, Serve};
+use crate::server::{Admin, Ends, Listener, Main, Serve, TlsSlot};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -75,6 +75,8 @@ pub(super) struct Doors {
     ends: Ends,
     /// Of the admin listener.
     to_the_last: Ends,
+    /// How the main listener speaks TLS, and how the admin listener does; wherever they stand.
+    tls: (Arc<TlsSlot>, Arc<TlsSlot>),
     standing: Mutex<(Door, Door)>,
 }
 
@@ -86,8 +88,9 @@ pub(super) struct Move {
 }
 
 impl Doors {
-    /// Serves at both. The admin listener goes when `stop` is cancelled.
+    /// Serves at both as `config` has it. The admin listener goes when `stop` is cancelled.
     pub(super) fn serve(
+        config: &Config,
         (listen, main): (Opened, Arc<Main>),
         (admin, pages): (Opened, Arc<Admin>),
         tracker: TaskTracker,
@@ -95,8 +98,14 @@ impl Doors {
     ) -> Self {
         let ends = Ends::default();
         let to_the_last = Ends { closing: stop, torn: ends.torn.clone() };
-        let doors = (serve(listen, &main, &ends, &tracker), serve(admin, &pages, &to_the_last, &tracker));
-        Self { main, pages, tracker, ends, to_the_last, standing: Mutex::new(doors) }
+        let tls = (Arc::new(TlsSlot::default()), Arc::new(TlsSlot::default()));
+        tls.0.set(config.tls.clone());
+        tls.1.set(config.admin_tls.clone());
+        let doors = (
+            serve(listen, &tls.0, &main, &ends, &tracker),
+            serve(admin, &tls.1, &pages, &to_the_last, &tracker),
+        );
+        Self { main, pages, tracker, ends, to_the_last, tls, standing: Mutex::new(doors) }
     }
 
     /// Where applications connect.
@@ -126,17 +135,19 @@ impl Doors {
         })
     }
 
-    /// Serves at the new listeners. The old ones let nobody in any more; calls on their connections run to
-    /// their end. True: something moved.
-    pub(super) fn go(&self, to: Move) -> bool {
+    /// Serves at the new listeners, with the certificates of `config` from the next connection on. The old listeners let
+    /// nobody in any more; calls on their connections run to their end. True: something moved.
+    pub(super) fn go(&self, to: Move, config: &Config) -> bool {
+        self.tls.0.set(config.tls.clone());
+        self.tls.1.set(config.admin_tls.clone());
         let moved = to.main.is_some() || to.admin.is_some();
         let mut standing = self.standing();
         if let Some(opened) = to.main {
-            let door = serve(opened, &self.main, &self.ends, &self.tracker);
+            let door = serve(opened, &self.tls.0, &self.main, &self.ends, &self.tracker);
             std::mem::replace(&mut standing.0, door).closing.cancel();
         }
         if let Some(opened) = to.admin {
-            let door = serve(opened, &self.pages, &self.to_the_last, &self.tracker);
+            let door = serve(opened, &self.tls.1, &self.pages, &self.to_the_last, &self.tracker);
             std::mem::replace(&mut standing.1, door).closing.cancel();
         }
         moved
@@ -147,9 +158,16 @@ impl Doors {
     }
 }
 
-fn serve<S: Serve>(opened: Opened, service: &Arc<S>, ends: &Ends, tracker: &TaskTracker) -> Door {
+fn serve<S: Serve>(
+    opened: Opened,
+    tls: &Arc<TlsSlot>,
+    service: &Arc<S>,
+    ends: &Ends,
+    tracker: &TaskTracker,
+) -> Door {
     let closing = ends.closing.child_token();
     let own = Ends { closing: closing.clone(), torn: ends.torn.clone() };
-    tracker.spawn(Listener::new(opened.listener, service.clone(), tracker.clone()).run(own));
+    let listener = Listener::new(opened.listener, tls.clone(), service.clone(), tracker.clone());
+    tracker.spawn(listener.run(own));
     Door { configured: opened.configured, bound: opened.bound, closing }
 }

@@ -150,7 +150,8 @@ impl Gateway {
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone()));
         let (main, admin) = ((main_door.open()?, main), (admin_door.open()?, pages));
-        let doors = Arc::new(Doors::serve(main, admin, tracker.clone(), stop.clone()));
+        let doors =
+            Arc::new(Doors::serve(&shared.current.load().config, main, admin, tracker.clone(), stop.clone()));
         let bell = Arc::new(Bell::default());
         let (sources, file) = match outside.sources {
             Some(sources) => (sources, config.file.clone()),

@@ -56,6 +56,8 @@ pub(super) enum Failure {
         /// The requested name.
         model: String,
     },
+    /// It came in plain text where TLS is spoken.
+    TlsNeeded,
     /// No such path.
     NotFound,
     /// Not with this method.
@@ -163,7 +165,11 @@ impl Failure {
             Self::InvalidApiKey { .. } => 401,
             Self::RouteNotAllowed => 403,
             Self::CallerLimit { .. } | Self::CallerBudget { .. } => 429,
-            Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete | Self::NoCapableTarget { .. } => 400,
+            Self::Body(_)
+            | Self::Header { .. }
+            | Self::BodyIncomplete
+            | Self::NoCapableTarget { .. }
+            | Self::TlsNeeded => 400,
             Self::BodyTooLarge { .. } => 413,
             Self::ModelNotFound { .. } | Self::NotFound => 404,
             Self::MethodNotAllowed { .. } => 405,
@@ -190,7 +196,7 @@ impl Failure {
             Self::CallerLimit { .. } => "caller_limit",
             Self::CallerBudget { .. } => "caller_budget",
             Self::Body(BodyError::Json(_)) => "invalid_json",
-            Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete => "invalid_request",
+            Self::Body(_) | Self::Header { .. } | Self::BodyIncomplete | Self::TlsNeeded => "invalid_request",
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::ModelNotFound { .. } => "model_not_found",
             Self::NotFound => "not_found",
@@ -233,6 +239,7 @@ impl Failure {
             | Self::BodyIncomplete
             | Self::BodyTooLarge { .. }
             | Self::ModelNotFound { .. }
+            | Self::TlsNeeded
             | Self::NotFound
             | Self::MethodNotAllowed { .. }
             | Self::NoCapableTarget { .. } => Outcome::InvalidRequest,
@@ -318,6 +325,9 @@ impl Failure {
             Self::ModelNotFound { model } => {
                 let shown: String = model.chars().take(128).collect();
                 format!("the model {shown:?} does not exist here; GET /v1/models lists those that do")
+            }
+            Self::TlsNeeded => {
+                "this port speaks TLS: use https://, and treat a key that was sent without it as known to others".to_owned()
             }
             Self::NotFound => "there is nothing at this path".to_owned(),
             Self::MethodNotAllowed { allow } => format!("this path takes {allow}"),

@@ -142,6 +142,17 @@ pub async fn method_not_allowed(
     refuse(ledger, Failure::MethodNotAllowed { allow }).await
 }
 
+/// Answers a request that came in plain text where TLS is spoken.
+pub async fn needs_tls(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    let ledger = open(shared, &request);
+    refuse(ledger, Failure::TlsNeeded).await
+}
+
+/// The same for a page of the gateway itself.
+pub fn page_needs_tls(shared: &Arc<Shared>, request: &Request<Incoming>) -> Response<Body> {
+    without_books(shared, &admit::request_id(request.headers()), &Failure::TlsNeeded)
+}
+
 /// The models a caller may use, or one of them: every route is one.
 pub fn models(shared: &Arc<Shared>, request: &Request<Incoming>, one: Option<&str>) -> Response<Body> {
     let generation = shared.current.load();

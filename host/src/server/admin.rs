@@ -84,4 +84,11 @@ impl Serve for Admin {
             }
         })
     }
+
+    fn refuse_plain_text(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        Box::pin(async move { proxy::page_needs_tls(&self.shared, &request) })
+    }
 }

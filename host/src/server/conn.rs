@@ -22,8 +22,10 @@ use tokio_util::task::TaskTracker;
 
 use super::calls::Calls;
 use super::io::{Bounded, Reads, WriteLimit};
-use super::leaving::{Leaving, Socket};
+use super::leaving::Leaving;
+use super::tls::{self, Accepted, TlsSlot};
 use super::unread::{Served, Watch};
+use crate::config::Tls;
 use crate::proxy::Body;
 use crate::tracked::Tracked;
 use crate::turn::Turn;
@@ -47,19 +49,47 @@ pub trait Serve: Send + Sync + 'static {
         request: Request<Incoming>,
         writes: WriteLimit,
     ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+    /// Answers one that came in plain text where TLS is spoken: it was read by others than us already, so that nothing
+    /// in it counts any more.
+    fn refuse_plain_text(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+}
+
+/// What answers a client that speaks plain text where TLS is spoken.
+struct Misled<S>(Arc<S>);
+
+impl<S: Serve> Serve for Misled<S> {
+    fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        _: WriteLimit,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        self.refuse_plain_text(request)
+    }
+
+    fn refuse_plain_text(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        self.0.clone().refuse_plain_text(request)
+    }
 }
 
 /// A bound socket and what answers on it.
 pub struct Listener<S> {
     socket: TcpListener,
+    tls: Arc<TlsSlot>,
     service: Arc<S>,
     tracker: TaskTracker,
 }
 
 impl<S: Serve> Listener<S> {
-    /// A listener on a bound socket.
-    pub fn new(socket: TcpListener, service: Arc<S>, tracker: TaskTracker) -> Self {
-        Self { socket, service, tracker }
+    /// A listener on a bound socket. Each connection is accepted as `tls` has it in that moment.
+    pub fn new(socket: TcpListener, tls: Arc<TlsSlot>, service: Arc<S>, tracker: TaskTracker) -> Self {
+        Self { socket, tls, service, tracker }
     }
 
     /// Accepts until `ends.closing`.
@@ -83,14 +113,42 @@ impl<S: Serve> Listener<S> {
             // Without it small events would wait for acknowledgements; a socket that is gone already shows itself.
             let _ = stream.set_nodelay(true);
             hold_little(&stream);
-            let service = self.service.clone();
+            let (tls, service) = (self.tls.get(), self.service.clone());
             let (ends, tracker) = (ends.clone(), self.tracker.clone());
-            let socket = Socket::new(stream);
             self.tracker.spawn(async move {
-                let leaving = Leaving::Of(socket.clone());
-                serve_connection(TokioIo::new(socket), leaving, service, tracker, ends).await;
+                serve_stream(stream, tls, service, tracker, ends).await;
                 drop(place);
             });
+        }
+    }
+}
+
+/// Serves a connection as it comes from the socket.
+async fn serve_stream<S: Serve>(
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    service: Arc<S>,
+    tracker: TaskTracker,
+    ends: Ends,
+) {
+    let accepted = tokio::select! {
+        accepted = tls::accept(stream, tls) => accepted,
+        () = ends.closing.cancelled() => None,
+    };
+    match accepted {
+        None => {}
+        Some(Accepted::Plain(socket)) => {
+            let leaving = Leaving::Of(socket.clone());
+            serve_connection(TokioIo::new(socket), leaving, service, tracker, ends).await;
+        }
+        Some(Accepted::Tls(stream, socket)) => {
+            let leaving = Leaving::Of(socket);
+            // Apart, so that connections without TLS do not carry the place for it.
+            Box::pin(serve_connection(TokioIo::new(stream), leaving, service, tracker, ends)).await;
+        }
+        Some(Accepted::Misled(socket)) => {
+            let (leaving, service) = (Leaving::Of(socket.clone()), Arc::new(Misled(service)));
+            Box::pin(serve_connection(TokioIo::new(socket), leaving, service, tracker, ends)).await;
         }
     }
 }

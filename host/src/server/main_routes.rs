@@ -90,4 +90,11 @@ impl Serve for Main {
             response
         })
     }
+
+    fn refuse_plain_text(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        Box::pin(async move { proxy::needs_tls(&self.shared, request).await })
+    }
 }

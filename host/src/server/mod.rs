@@ -11,6 +11,7 @@ mod leaving;
 mod main_routes;
 pub mod pages;
 mod snapshot;
+mod tls;
 mod unread;
 
 pub use admin::Admin;
@@ -19,3 +20,4 @@ pub use conn::{Ends, Listener, Serve, serve_connection};
 pub use leaving::Leaving;
 pub use main_routes::Main;
 pub use snapshot::Health;
+pub use tls::TlsSlot;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pages::{self, NotReady, Page};
 use crate::clock;
-use crate::config::Readiness;
+use crate::config::{Config, Readiness};
 use crate::generation::Generation;
 use crate::plugin::{PluginState, PluginStatus};
 use crate::proxy::Shared;
@@ -206,7 +206,13 @@ pub(super) fn scrape(shared: &Shared, plugins: &[PluginStatus]) -> Scrape {
         plugins: plugins.iter().map(plugin_gauges).collect(),
         generation: generation.number,
         records_spooled: shared.telemetry.records().spooled(),
+        certificates: certificates(&generation.config),
     }
+}
+
+fn certificates(config: &Config) -> Vec<(&'static str, i64)> {
+    let of = [("main", &config.tls), ("admin", &config.admin_tls)];
+    of.into_iter().filter_map(|(listener, tls)| Some((listener, tls.as_ref()?.expires?))).collect()
 }
 
 fn plugin_gauges(status: &PluginStatus) -> PluginGauges {

@@ -85,6 +85,8 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         shown: config::Shown::default(),
         listen: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        admin_tls: None,
         upstreams: upstreams.collect(),
         targets,
         routes: BTreeMap::new(),

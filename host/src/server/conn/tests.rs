@@ -18,6 +18,13 @@ impl Serve for After {
             Response::new(Body::full("done".into()))
         })
     }
+
+    fn refuse_plain_text(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        self.serve(request, WriteLimit::default())
+    }
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

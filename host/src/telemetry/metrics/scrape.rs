@@ -23,6 +23,8 @@ pub struct Scrape {
     pub generation: u64,
     /// Records that wait in the spool.
     pub records_spooled: u64,
+    /// Listeners that speak TLS, and until when their certificate holds, seconds since 1970.
+    pub certificates: Vec<(&'static str, i64)>,
 }
 
 /// One target.
@@ -94,6 +96,7 @@ pub fn render(scrape: &Scrape, labels: &dyn Labels, out: &mut String) -> prometh
     plugins(&scrape.plugins, labels, out)?;
     single("sluice_generation", "Generation that new requests get.", scrape.generation, out)?;
     single("sluice_records_spooled", "Records that wait in the spool.", scrape.records_spooled, out)?;
+    certificates(&scrape.certificates, out)?;
     let build =
         gauge("sluice_build_info", "What this process was built from.", &["version", "commit", "contract"])?;
     build.with(&BUILD).set(1.0);
@@ -114,6 +117,19 @@ fn single(name: &'static str, help: &'static str, value: u64, out: &mut String) 
     let family = gauge(name, help, &[])?;
     family.with(&[]).set(value as f64);
     family.render(out)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the exposition knows only floating point")]
+fn certificates(rows: &[(&'static str, i64)], out: &mut String) -> prometheus::Result<()> {
+    let expires = gauge(
+        "sluice_tls_certificate_expires_timestamp_seconds",
+        "Until when the certificate of a listener holds, as Unix time.",
+        &["listener"],
+    )?;
+    for (listener, at) in rows {
+        expires.with(&[listener]).set(*at as f64);
+    }
+    expires.render(out)
 }
 
 fn targets(rows: &[TargetGauges], labels: &dyn Labels, out: &mut String) -> prometheus::Result<()> {

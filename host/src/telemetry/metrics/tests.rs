@@ -45,6 +45,7 @@ const REFERENCE: &[(&str, &str, &[&str])] = &[
     ("sluice_records_dropped_total", "counter", &[]),
     ("sluice_records_written_total", "counter", &["to"]),
     ("sluice_records_spooled", "gauge", &[]),
+    ("sluice_tls_certificate_expires_timestamp_seconds", "gauge", &["listener"]),
     ("sluice_build_info", "gauge", &["version", "commit", "contract"]),
 ];
 
@@ -130,6 +131,7 @@ fn busy(metrics: &Metrics) -> Scrape {
         }],
         generation: 4,
         records_spooled: 2,
+        certificates: vec![("main", 1_900_000_000)],
     }
 }
 
@@ -174,6 +176,7 @@ fn gauges_say_what_the_snapshot_says() {
         ),
         ("sluice_generation", vec![], 4.0),
         ("sluice_records_spooled", vec![], 2.0),
+        ("sluice_tls_certificate_expires_timestamp_seconds", vec![("listener", "main")], 1_900_000_000.0),
         ("sluice_build_info", vec![("version", env!("CARGO_PKG_VERSION")), ("contract", "0.1.0")], 1.0),
     ] {
         assert_eq!(page.sum(name, &labels), value, "{name} {labels:?}");
