@@ -15,6 +15,7 @@ pub mod server;
 pub mod state;
 pub mod store;
 pub mod telemetry;
+mod traces;
 mod tracked;
 mod turn;
 pub mod upstream;

@@ -72,6 +72,8 @@ mod smoke;
 mod storm;
 mod tidy;
 mod tls_listeners;
+mod traces;
+mod traces_collector;
 mod wire_coding;
 mod wire_endpoints;
 mod wire_forms;

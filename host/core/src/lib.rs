@@ -27,5 +27,6 @@ pub mod retry_budget;
 pub mod sse;
 pub mod stream;
 pub mod tag_name;
+pub mod trace;
 pub mod verdict;
 pub mod window;

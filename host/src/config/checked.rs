@@ -16,6 +16,7 @@ use super::caller::Caller;
 use super::cors::Cors;
 use super::shown::Shown;
 use super::tls::Tls;
+use super::traces::Traces;
 
 pub use super::records::{RecordPlace, Records, Spool};
 pub use route::{CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget};
@@ -74,6 +75,8 @@ pub struct Config {
     pub log: Log,
     /// Where records are kept; none: nowhere.
     pub records: Option<Records>,
+    /// Where spans go; none: there are none.
+    pub traces: Option<Traces>,
     /// Kept for `/debug/decisions`.
     pub decisions: usize,
 }

@@ -14,7 +14,6 @@ enum Nothing {
     EmptyMap,
 }
 
-pub(super) const TOP: &[Later] = &[Later("traces", Nothing::EmptyMap)];
 pub(super) const TAGS: &[Later] = &[Later("in_body", Nothing::Word("false"))];
 pub(super) const UPSTREAM: &[Later] = &[Later("quota", Nothing::EmptyMap)];
 

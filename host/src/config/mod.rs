@@ -25,6 +25,7 @@ mod suggest;
 mod tests;
 mod tls;
 mod top;
+mod traces;
 mod tree;
 mod units;
 mod upstream;
@@ -41,6 +42,7 @@ pub use shown::Shown;
 pub use sidecar::{BadSidecar, Instances, OnError, SIDECAR_MAX, Sidecar, SidecarLimits, sidecar};
 pub use source::Sources;
 pub use tls::Tls;
+pub use traces::Traces;
 
 /// What a variable of the environment holds; none when it is not set.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;

@@ -16,7 +16,7 @@ use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
 use super::shown::Shown;
 use super::tree::Node;
-use super::{caller, cors, later, records, route, tls, upstream};
+use super::{caller, cors, later, records, route, tls, traces, upstream};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -32,7 +32,6 @@ pub(super) fn read<'a>(cx: &'a Cx<'a>, file: &Path, root: &'a Node) -> Config {
 }
 
 fn sections(m: &Map<'_>, file: &Path) -> Config {
-    m.later(later::TOP);
     let gates = m.get("gates").map(|m| Gate {
         max_in_flight: m.get("max_in_flight").count(1..=1_000_000).unwrap_or(1024),
         queue: m.get("queue").count(0..=1_000_000).unwrap_or(256),
@@ -63,6 +62,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         routes: routes.routes,
         plugins,
         records: records::read(&m.get("records"), &state_dir),
+        traces: traces::read(&m.get("traces")),
         state_dir,
         breaker: breaker(&m.get("breaker")),
         gates,

@@ -176,7 +176,7 @@ fn headers(field: &Field<'_>, key_header: Option<&HeaderName>) -> Vec<(HeaderNam
 }
 
 impl Field<'_> {
-    fn base_url(&self) -> Option<BaseUrl> {
+    pub(super) fn base_url(&self) -> Option<BaseUrl> {
         let text = self.text("an http:// or https:// URL")?;
         parse_url(text).map_err(|why| self.error(why)).ok()
     }

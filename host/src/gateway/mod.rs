@@ -35,6 +35,7 @@ use crate::store::{Archive, StoreError};
 use crate::telemetry::log::{self, Bounds, LineWriter};
 use crate::telemetry::metrics::Names;
 use crate::telemetry::{Telemetry, TelemetryError};
+use crate::traces::{Courier, TracesError};
 use crate::upstream::{Dial, TlsSetupError};
 use doors::{Doors, Reserved};
 pub use gaps::Gap;
@@ -75,6 +76,9 @@ pub enum StartError {
     /// The engine or a bundled plugin.
     #[error("plugins: {0}")]
     Plugins(#[from] plugin::StartError),
+    /// Variables that the way to the collector of spans goes by.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// The address of the store of records.
     #[error("records: {0}")]
     Records(#[from] StoreError),
@@ -99,6 +103,7 @@ pub struct Gateway {
     doors: Arc<Doors>,
     bell: Arc<Bell>,
     archive: Arc<Archive>,
+    courier: Arc<Courier>,
     /// Everything that is left ends.
     stop: CancellationToken,
 }
@@ -146,6 +151,8 @@ impl Gateway {
         });
         let archive = Arc::new(Archive::new(&shared.telemetry));
         archive.take(config.records.as_ref())?;
+        let courier = Arc::new(Courier::new(&shared.telemetry));
+        courier.take(config.traces.as_ref())?;
         let board = Arc::new(ConfigBoard::new(clock::wall()));
         let main = Arc::new(Main::new(shared.clone(), health.clone()));
         let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone()));
@@ -165,6 +172,7 @@ impl Gateway {
             workshop,
             doors: doors.clone(),
             archive: archive.clone(),
+            courier: courier.clone(),
             board,
             bell: bell.clone(),
             running,
@@ -179,7 +187,7 @@ impl Gateway {
         }
         tracker.spawn(Box::pin(reloader.run(found, stop.clone())));
         unfinished.disarm();
-        Ok(Self { shared, health, doors, bell, archive, stop })
+        Ok(Self { shared, health, doors, bell, archive, courier, stop })
     }
 
     /// Reads the configuration again, now, and says in the log what came of it. Only where it is watched.
@@ -228,7 +236,7 @@ impl Gateway {
             within(LAST_TASKS, tracker.wait()).await;
         }
         // Every call has its record by now.
-        self.archive.close().await;
+        tokio::join!(self.archive.close(), self.courier.close());
         let telemetry = self.shared.telemetry.clone();
         // The writer's thread is waited for off the runtime's own threads.
         let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
@@ -257,6 +265,9 @@ pub async fn rehearse(config: &Config) -> Result<Rehearsal, StartError> {
     workshop.clients(config, None)?;
     if let Some(records) = &config.records {
         Archive::rehearse(records)?;
+    }
+    if let Some(traces) = &config.traces {
+        Courier::rehearse(traces)?;
     }
     let PluginSetup { plugins, targets, builtin } = PluginSetup::of(config);
     let plugin::Rehearsed { runs, rejected } =

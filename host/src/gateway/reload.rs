@@ -28,6 +28,7 @@ use crate::store::Archive;
 use crate::telemetry::events::Event;
 use crate::telemetry::log;
 use crate::telemetry::metrics::Names;
+use crate::traces::Courier;
 
 /// What runs, as far as a change needs to know it.
 pub(super) struct Running {
@@ -51,6 +52,7 @@ pub(super) struct Reloader {
     pub workshop: Workshop,
     pub doors: Arc<Doors>,
     pub archive: Arc<Archive>,
+    pub courier: Arc<Courier>,
     pub board: Arc<ConfigBoard>,
     pub bell: Arc<Bell>,
     pub running: Running,
@@ -151,9 +153,13 @@ impl Reloader {
         if let Some(records) = &config.records {
             Archive::rehearse(records)?;
         }
+        if let Some(traces) = &config.traces {
+            Courier::rehearse(traces)?;
+        }
         let set = self.reconfigure(&plugins).await?;
         // From here on nothing fails.
         self.archive.take(config.records.as_ref())?;
+        self.courier.take(config.traces.as_ref())?;
         let config = Arc::new(config);
         let telemetry = self.shared.telemetry.clone();
         // The level is the one thing that could be wrong, and it was looked at above.

@@ -21,6 +21,7 @@ use super::error::Failure;
 use super::plan::Choice;
 use super::request::forwarded;
 use super::settle::Ledger;
+use super::trace;
 use crate::clock;
 use crate::generation::Route;
 use crate::state::{Gate, GateRefusal, Permit, Priority};
@@ -129,7 +130,8 @@ async fn read(
     ledger.policy = route.policy.clone();
     ledger.model = Some(route.config.name.clone());
     caller::may_call(ledger, &route.config.name)?;
-    let headers = forwarded(&head.headers, &generation.config.forward_headers, ledger.id());
+    let mut headers = forwarded(&head.headers, &generation.config.forward_headers, ledger.id());
+    trace::clear_state(ledger.trace.as_deref(), &mut headers);
     Ok((route.clone(), chat, headers, budget))
 }
 

@@ -94,8 +94,9 @@ impl Call {
     pub fn begin(&mut self, position: usize, place: Place, now: Instant) -> Attempt {
         let route = self.route.clone();
         let target = &route.targets[position];
-        let number = self.ledger.attempt_begins(target, self.choice.role(position), now);
         let Place { ticket, credential, permits } = place;
+        let role = self.choice.role(position);
+        let number = self.ledger.attempt_begins(target, role, ticket.is_probe(), now);
         let hold = Hold {
             line: Line::default(),
             held: Some((permits, target.cell.run())),

@@ -23,6 +23,7 @@ use super::judge::{self, Judged};
 use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
+use super::trace;
 use crate::clock;
 use crate::config::{CommitRule, MinBudget};
 use crate::generation::{Route, Target};
@@ -214,6 +215,7 @@ impl Call {
             path: self.chat.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: &self.headers,
+            traceparent: trace::of_attempt(self.ledger.trace.as_deref()),
             body,
             connect: self.route.config.connect,
         };

@@ -22,6 +22,7 @@ mod relay;
 mod request;
 mod respond;
 mod settle;
+mod trace;
 mod unwind;
 
 use std::future::{Future, poll_fn};
@@ -215,5 +216,7 @@ fn json(value: &serde_json::Value) -> Response<Body> {
 fn open(shared: &Arc<Shared>, request: &Request<Incoming>) -> Box<Ledger> {
     let id = admit::request_id(request.headers());
     let endpoint = admit::endpoint(request.uri().path());
-    Box::new(Ledger::new(shared.clone(), shared.current.load_full(), endpoint, id))
+    let mut ledger = Box::new(Ledger::new(shared.clone(), shared.current.load_full(), endpoint, id));
+    ledger.trace = trace::begin(ledger.generation().config.traces.as_ref(), request.headers());
+    ledger
 }

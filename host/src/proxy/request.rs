@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use http_body_util::Full;
 
+use super::trace::TRACEPARENT;
 use crate::config;
 use crate::upstream::{Client, Line};
 
@@ -22,6 +23,8 @@ pub(super) struct Outgoing<'a> {
     pub credential: Option<usize>,
     /// Headers of the client that may pass, and our own.
     pub headers: &'a HeaderMap,
+    /// The span that the upstream's belong to, in the place of the client's; none: the client's headers go on.
+    pub traceparent: Option<HeaderValue>,
     /// The body with the target's model.
     pub body: Bytes,
     /// Resolution, TCP, TLS.
@@ -34,18 +37,17 @@ impl Outgoing<'_> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = self.headers.clone();
+        if let Some(traceparent) = &self.traceparent {
+            request.headers_mut().insert(TRACEPARENT, traceparent.clone());
+        }
         self.client.address(&mut request, self.path, self.credential);
         request
     }
 }
 
 /// Headers that always pass.
-static PASSED: [HeaderName; 4] = [
-    header::CONTENT_TYPE,
-    header::ACCEPT,
-    HeaderName::from_static("traceparent"),
-    HeaderName::from_static("tracestate"),
-];
+static PASSED: [HeaderName; 4] =
+    [header::CONTENT_TYPE, header::ACCEPT, TRACEPARENT, HeaderName::from_static("tracestate")];
 /// The id of a request, on both sides of the gateway.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

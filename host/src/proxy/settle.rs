@@ -22,6 +22,7 @@ use super::Shared;
 use super::caller::Known;
 use super::ending::Ending;
 use super::respond::AttemptView;
+use super::trace;
 use crate::clock;
 use crate::generation::{Generation, Target};
 use crate::policy::{self, Policy};
@@ -31,6 +32,7 @@ use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
 use crate::telemetry::names::Interruption;
 use crate::telemetry::record::{AttemptRecord, Choice, Record, Served};
+use crate::telemetry::traces::{AttemptSpan, Trace};
 
 /// One attempt, as it will be told.
 struct AttemptNote {
@@ -85,6 +87,8 @@ pub(super) struct Ledger {
     pub decision: Decision,
     record_tags: BTreeMap<String, String>,
     ending: Option<Ending>,
+    /// Its place in a distributed trace; none: its spans are not kept.
+    pub trace: Option<Box<Trace>>,
     /// Until everything is said.
     running: TaskTrackerToken,
 }
@@ -128,6 +132,7 @@ impl Ledger {
             decision: Decision::default(),
             record_tags: BTreeMap::new(),
             ending: None,
+            trace: None,
         }
     }
 
@@ -184,7 +189,7 @@ impl Ledger {
     }
 
     /// An exchange begins.
-    pub fn attempt_begins(&mut self, target: &Target, role: Role, now: Instant) -> u32 {
+    pub fn attempt_begins(&mut self, target: &Target, role: Role, probe: bool, now: Instant) -> u32 {
         let n = self.attempts() + 1;
         self.role = role;
         let record = AttemptRecord {
@@ -199,7 +204,27 @@ impl Ledger {
         };
         let target_index = u32::try_from(target.config.index).unwrap_or(u32::MAX);
         self.attempts.push(AttemptNote { record, target_index, started: now, committed: None });
+        if let Some(trace) = &mut self.trace {
+            let begin = now.saturating_duration_since(self.arrival);
+            trace.attempts.push(AttemptSpan {
+                span_id: trace::span_id(),
+                target: target.config.target.clone(),
+                begin,
+                end: None,
+                probe,
+                cancelled: false,
+            });
+        }
         n
+    }
+
+    /// The exchange of the running attempt is over.
+    fn span_ends(&mut self, now: Instant, cancelled: bool) {
+        let arrival = self.arrival;
+        if let Some(span) = self.trace.as_mut().and_then(|trace| trace.attempts.last_mut()) {
+            span.end = Some(now.saturating_duration_since(arrival));
+            span.cancelled = cancelled;
+        }
     }
 
     /// The running attempt has failed: before commit, or by breaking after it.
@@ -211,6 +236,7 @@ impl Ledger {
         now: Instant,
     ) {
         self.first_failure.get_or_insert(kind);
+        self.span_ends(now, false);
         let Some(note) = self.attempts.last_mut() else { return };
         note.record.kind = Some(kind);
         note.record.status = status.or(note.record.status);
@@ -299,6 +325,7 @@ impl Ledger {
 
     /// The running attempt has served to its end.
     pub fn attempt_served(&mut self) {
+        self.span_ends(clock::now(), false);
         let Some(note) = self.attempts.last() else { return };
         self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
             target: &note.record.target,
@@ -333,6 +360,7 @@ impl Ledger {
             status: note.record.status,
             to_commit: note.committed,
         });
+        self.span_ends(now, true);
     }
 
     fn event(
@@ -387,10 +415,11 @@ impl Drop for Ledger {
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         self.settle_spending(ending.outcome);
         let telemetry = self.shared.telemetry.clone();
+        let trace = self.trace.take();
         let asks = self.policy.wants_record_tags() && !self.tagger_denied;
         if !asks || tokio::runtime::Handle::try_current().is_err() {
             let (record, decision, overhead) = self.record(&ending);
-            telemetry.settled(record, decision, overhead);
+            telemetry.settled(record, decision, overhead, trace);
             return;
         }
         let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status);
@@ -404,7 +433,7 @@ impl Drop for Ledger {
             for tag in asked.advice.into_iter().filter(|tag| tag.sink != Sink::Header) {
                 record.tags.insert(tag.name, tag.value);
             }
-            telemetry.settled(record, decision, overhead);
+            telemetry.settled(record, decision, overhead, trace);
             drop(running);
         });
     }

@@ -86,6 +86,7 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),
         tls: None,
+        traces: None,
         admin_tls: None,
         upstreams: upstreams.collect(),
         targets,

@@ -55,7 +55,7 @@ impl Stage {
 
     fn settle(&self, ids: std::ops::Range<u32>) {
         for n in ids {
-            self.telemetry.settled(record(n), Decision::default(), None);
+            self.telemetry.settled(record(n), Decision::default(), None, None);
         }
     }
 
@@ -155,7 +155,7 @@ async fn a_record_is_stored_whole_and_found_by_what_it_is() {
         ..sample()
     };
     stage.settle(0..3);
-    stage.telemetry.settled(odd.clone(), Decision::default(), None);
+    stage.telemetry.settled(odd.clone(), Decision::default(), None, None);
     stage.counted(&format!("{STORED} 4")).await;
     store.close().await;
     let ago = |secs| Some(crate::clock::wall() - Duration::from_secs(secs));

@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod names;
 pub mod queue;
 pub mod record;
+pub mod traces;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use log::{LevelError, LineWriter};
 use metrics::{Metrics, MetricsError, Names, PluginReload, RequestSummary};
 use queue::RecordQueue;
 use record::Record;
+use traces::{Trace, TraceQueue, Traced};
 
 /// Version of the plugin contract that this host offers first.
 pub const CONTRACT: &str = "0.1.0";
@@ -55,6 +57,7 @@ struct Inner {
     writer: LineWriter,
     decisions: Decisions,
     records: RecordQueue,
+    traces: TraceQueue,
     log: ArcSwap<LogRules>,
 }
 
@@ -83,6 +86,7 @@ impl Telemetry {
             writer,
             decisions: Decisions::new(decisions),
             records: RecordQueue::default(),
+            traces: TraceQueue::default(),
             log: ArcSwap::from_pointee(LogRules::new(log)?),
         })))
     }
@@ -113,6 +117,11 @@ impl Telemetry {
         &self.0.records
     }
 
+    /// Traces on their way to the collector.
+    pub fn traces(&self) -> &TraceQueue {
+        &self.0.traces
+    }
+
     /// Something happened: one step of its counter, and a line if `log.level` wants it.
     pub fn event(&self, event: &Event) {
         let inner = &*self.0;
@@ -124,8 +133,15 @@ impl Telemetry {
     }
 
     /// A request has ended. To be called once for each: it is counted, its record is written (`log.records`)
-    /// and queued for the store if there is one, and it is kept among the last decisions. `overhead` is the gateway's own part of its time.
-    pub fn settled(&self, mut record: Record, decision: Decision, overhead: Option<Duration>) {
+    /// and queued for the store if there is one, its `trace` for the collector, and it is kept among the last decisions. `overhead` is
+    /// the gateway's own part of its time.
+    pub fn settled(
+        &self,
+        mut record: Record,
+        decision: Decision,
+        overhead: Option<Duration>,
+        trace: Option<Box<Trace>>,
+    ) {
         let inner = &*self.0;
         inner.metrics.request_ended(&summary(&record, overhead));
         record.bound();
@@ -136,6 +152,13 @@ impl Telemetry {
         let record = Arc::new(record);
         if !inner.records.push(&record) {
             inner.metrics.records_dropped(1);
+        }
+        if let Some(trace) = trace {
+            let traced = Traced { record: record.clone(), trace };
+            let spans = traced.spans();
+            if !inner.traces.push(traced) {
+                inner.metrics.spans_dropped(spans);
+            }
         }
         inner.decisions.push(record, decision);
     }

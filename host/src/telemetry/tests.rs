@@ -52,7 +52,7 @@ fn failed() -> Event {
 #[test]
 fn a_settled_request_is_counted_written_and_kept() {
     let (telemetry, captured) = telemetry(&rules("info", true));
-    telemetry.settled(sample(), Decision::default(), Some(Duration::from_micros(200)));
+    telemetry.settled(sample(), Decision::default(), Some(Duration::from_micros(200)), None);
     assert!(telemetry.close(PATIENCE));
     let lines = captured.json();
     assert_eq!(lines.len(), 1);
@@ -73,7 +73,7 @@ fn a_settled_request_is_counted_written_and_kept() {
 #[test]
 fn records_are_not_written_where_they_are_switched_off_but_everything_else_is_done() {
     let (telemetry, captured) = telemetry(&rules("trace", false));
-    telemetry.settled(sample(), Decision::default(), None);
+    telemetry.settled(sample(), Decision::default(), None, None);
     assert!(telemetry.close(PATIENCE));
     assert_eq!(captured.text(), "");
     assert_eq!(telemetry.decisions().list(None).len(), 1);
@@ -84,7 +84,7 @@ fn records_are_not_written_where_they_are_switched_off_but_everything_else_is_do
 #[test]
 fn records_do_not_depend_on_the_level() {
     let (telemetry, captured) = telemetry(&rules("off", true));
-    telemetry.settled(sample(), Decision::default(), None);
+    telemetry.settled(sample(), Decision::default(), None, None);
     telemetry.event(&failed());
     assert!(telemetry.close(PATIENCE));
     assert_eq!(captured.json().len(), 1);
@@ -94,7 +94,7 @@ fn records_do_not_depend_on_the_level() {
 fn a_record_that_finds_no_room_is_counted() {
     let (telemetry, _captured) = telemetry(&rules("info", true));
     assert!(telemetry.close(PATIENCE));
-    telemetry.settled(sample(), Decision::default(), None);
+    telemetry.settled(sample(), Decision::default(), None, None);
     assert!(page(&telemetry).contains("sluice_records_dropped_total 1"));
 }
 
@@ -149,11 +149,11 @@ fn an_event_is_one_line_and_one_step_and_a_quiet_log_counts_all_the_same() {
 fn a_reload_changes_level_records_and_ring_and_a_bad_one_changes_nothing() {
     let (telemetry, captured) = telemetry(&rules("off", true));
     assert!(telemetry.reconfigure(&Names::default(), &rules("a=b=c", false), 0).is_err());
-    telemetry.settled(sample(), Decision::default(), None);
+    telemetry.settled(sample(), Decision::default(), None, None);
     assert_eq!(telemetry.decisions().list(None).len(), 1);
     telemetry.reconfigure(&names(), &rules("info", false), 0).unwrap();
     telemetry.event(&failed());
-    telemetry.settled(sample(), Decision::default(), None);
+    telemetry.settled(sample(), Decision::default(), None, None);
     assert_eq!(telemetry.decisions().list(None), []);
     assert!(telemetry.close(PATIENCE));
     let written: Vec<_> = captured.json().iter().map(|line| line["event"].clone()).collect();
@@ -165,7 +165,7 @@ fn gateways_of_one_process_keep_their_lines_apart() {
     let (one, first) = telemetry(&rules("info", true));
     let (two, second) = telemetry(&rules("info", true));
     one.event(&failed());
-    two.settled(sample(), Decision::default(), None);
+    two.settled(sample(), Decision::default(), None, None);
     assert!(one.close(PATIENCE) && two.close(PATIENCE));
     assert_eq!(first.json()[0]["event"], "provider_request_failed");
     assert_eq!(second.json()[0]["event"], "request");
@@ -180,7 +180,7 @@ fn the_model_of_a_stranger_is_counted_as_other_and_cut_in_the_record() {
     record.model = Some("x".repeat(1 << 20).as_str().into());
     record.served = None;
     record.outcome = Outcome::InvalidRequest;
-    telemetry.settled(record, Decision::default(), None);
+    telemetry.settled(record, Decision::default(), None, None);
     assert!(telemetry.close(PATIENCE));
     assert!(captured.text().len() < 4096);
     assert!(page(&telemetry).contains(r#"model="other",outcome="invalid_request",served_model="none""#));

@@ -64,6 +64,7 @@ async fn an_error_whose_body_never_ends_is_judged_by_what_has_come() {
             path: "/chat/completions",
             credential: None,
             headers: &HeaderMap::new(),
+            traceparent: None,
             body: Bytes::from_static(b"{}"),
             connect: Duration::from_secs(2),
         };

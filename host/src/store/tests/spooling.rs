@@ -160,8 +160,18 @@ async fn a_record_that_the_database_refuses_holds_up_no_other() {
         .await;
     let store = stage.start();
     stage.settle(1..50);
-    stage.telemetry.settled(Record { model: Some("bad".into()), ..record(50) }, Decision::default(), None);
-    stage.telemetry.settled(Record { model: Some("bad".into()), ..record(51) }, Decision::default(), None);
+    stage.telemetry.settled(
+        Record { model: Some("bad".into()), ..record(50) },
+        Decision::default(),
+        None,
+        None,
+    );
+    stage.telemetry.settled(
+        Record { model: Some("bad".into()), ..record(51) },
+        Decision::default(),
+        None,
+        None,
+    );
     stage.settle(52..100);
     stage.counted(&format!("{STORED} 98")).await;
     stage.counted("sluice_records_dropped_total 2").await;

@@ -8,7 +8,7 @@ async fn records_that_are_too_old_go_in_steps_and_the_others_stay() {
     let old = |n: u32| Record { time: crate::clock::wall() - Duration::from_secs(7200), ..record(n) };
     let store = stage.start();
     for n in 0..1700 {
-        stage.telemetry.settled(old(n), Decision::default(), None);
+        stage.telemetry.settled(old(n), Decision::default(), None, None);
     }
     stage.counted(&format!("{STORED} 1700")).await;
     store.close().await;

@@ -52,6 +52,8 @@ pub struct Families {
     pub config_reloads: Family<IntCounter>,
     pub records_dropped: Family<IntCounter>,
     pub records_written: Family<IntCounter>,
+    pub spans_exported: Family<IntCounter>,
+    pub spans_dropped: Family<IntCounter>,
 }
 
 fn counter(
@@ -116,6 +118,8 @@ impl Families {
                 &[])?,
             records_written: counter("sluice_records_written_total",
                 "Records that are safe: in the store, or until it is back in the spool.", &["to"])?,
+            spans_exported: counter("sluice_spans_exported_total", "Spans that the collector took.", &[])?,
+            spans_dropped: counter("sluice_spans_dropped_total", "Spans that found no room or no collector.", &[])?,
         })
     }
 
@@ -124,7 +128,7 @@ impl Families {
         &self,
         each: &mut dyn FnMut(&dyn AnyFamily) -> prometheus::Result<()>,
     ) -> prometheus::Result<()> {
-        let all: [&dyn AnyFamily; 24] = [
+        let all: [&dyn AnyFamily; 26] = [
             &self.requests,
             &self.request_duration,
             &self.time_to_first_token,
@@ -149,6 +153,8 @@ impl Families {
             &self.config_reloads,
             &self.records_dropped,
             &self.records_written,
+            &self.spans_exported,
+            &self.spans_dropped,
         ];
         all.into_iter().try_for_each(each)
     }

@@ -139,6 +139,8 @@ impl Metrics {
         for to in RecordsTo::ALL {
             metrics.records_written(*to, 0);
         }
+        metrics.spans_exported(0);
+        metrics.spans_dropped(0);
         metrics.set_names(names);
         Ok(metrics)
     }
@@ -325,6 +327,16 @@ impl Metrics {
     /// Records are safe in the store, or until then in its spool.
     pub fn records_written(&self, to: RecordsTo, records: u64) {
         self.families.records_written.with(&[to.as_str()]).inc_by(records);
+    }
+
+    /// The collector took so many spans.
+    pub fn spans_exported(&self, spans: u64) {
+        self.families.spans_exported.with(&[]).inc_by(spans);
+    }
+
+    /// So many spans found no room or no collector.
+    pub fn spans_dropped(&self, spans: u64) {
+        self.families.spans_dropped.with(&[]).inc_by(spans);
     }
 
     /// Everything in the text exposition format ([`CONTENT_TYPE`]).

@@ -45,6 +45,8 @@ const REFERENCE: &[(&str, &str, &[&str])] = &[
     ("sluice_records_dropped_total", "counter", &[]),
     ("sluice_records_written_total", "counter", &["to"]),
     ("sluice_records_spooled", "gauge", &[]),
+    ("sluice_spans_exported_total", "counter", &[]),
+    ("sluice_spans_dropped_total", "counter", &[]),
     ("sluice_tls_certificate_expires_timestamp_seconds", "gauge", &["listener"]),
     ("sluice_build_info", "gauge", &["version", "commit", "contract"]),
 ];
