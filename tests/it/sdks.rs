@@ -94,7 +94,7 @@ impl Sdk {
 }
 
 /// `target/sdk`, found from where this test was built.
-fn sdk_dir() -> PathBuf {
+pub(crate) fn sdk_dir() -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     // target/PROFILE/deps/NAME
     test.ancestors().nth(3).expect("a test lies in a target directory").join("sdk")

@@ -198,6 +198,7 @@ impl Ledger {
             role,
             kind: None,
             status: None,
+            began: now.saturating_duration_since(self.arrival),
             took: Duration::ZERO,
             ttft: None,
             upstream_request_id: None,

@@ -12,8 +12,10 @@ use super::conn::Serve;
 use super::io::WriteLimit;
 use super::pages::{self, Page};
 use super::snapshot::{self, Health, Reader};
+use super::status_page;
 use crate::plugin::Registry;
 use crate::proxy::{self, Body, Shared};
+use crate::telemetry::decisions::Wanted;
 use crate::telemetry::metrics::CONTENT_TYPE;
 
 /// Answers operators.
@@ -34,15 +36,17 @@ impl Admin {
         let path = request.uri().path();
         Some(match path {
             "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared, Reader::Operator),
-            "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.shared)),
+            "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.health, &self.shared)),
             "/debug/plugins" => pages::plugins(self.shared.current.load().number, &self.registry.status()),
             "/debug/config" => self.file.page(&self.shared.current.load()),
             "/debug/decisions" => {
-                let id = request
-                    .uri()
-                    .query()
-                    .and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("request_id=")));
-                pages::decisions(&self.shared.telemetry.decisions().list(id))
+                let query = request.uri().query().unwrap_or_default();
+                let of = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+                pages::decisions(&self.shared.telemetry.decisions().list(&Wanted {
+                    request_id: of("request_id="),
+                    after: of("after="),
+                    limit: of("limit=").and_then(|limit| limit.parse().ok()),
+                }))
             }
             _ => return None,
         })
@@ -75,8 +79,17 @@ impl Serve for Admin {
             if !matches!(*request.method(), Method::GET | Method::HEAD) {
                 return proxy::refused_page(&self.shared, &request, true);
             }
-            if request.uri().path() == "/metrics" {
-                return self.metrics(&request);
+            match request.uri().path() {
+                "/" => {
+                    return status_page::answer(proxy::page(
+                        &self.shared,
+                        &request,
+                        StatusCode::OK,
+                        String::new(),
+                    ));
+                }
+                "/metrics" => return self.metrics(&request),
+                _ => {}
             }
             match self.page(&request) {
                 Some(page) => proxy::page(&self.shared, &request, page.status, page.body),

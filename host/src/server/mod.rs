@@ -11,6 +11,7 @@ mod leaving;
 mod main_routes;
 pub mod pages;
 mod snapshot;
+mod status_page;
 mod tls;
 mod unread;
 

@@ -13,7 +13,7 @@ use sluice_core::facts::BreakerState;
 use sluice_core::kind::FailureKind;
 
 use crate::plugin::PluginStatus;
-use crate::telemetry::decisions::Entry;
+use crate::telemetry::decisions::{Entry, Found};
 use crate::telemetry::events::whole_ms;
 use crate::telemetry::log::line::rfc3339;
 use crate::telemetry::names::closed;
@@ -98,22 +98,36 @@ pub struct Blocked {
 
 /// `/readyz`: 200 or 503.
 pub fn readyz(readyz: &Readyz) -> Page {
-    #[derive(Serialize)]
-    struct Shape<'a> {
-        ready: bool,
-        reason: Option<NotReady>,
-        routes: BTreeMap<&'a str, usize>,
-        blocked: &'a [Blocked],
-    }
     let ready = readyz.reason.is_none();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let routes = readyz.routes.iter().map(|(name, able)| (&**name, *able)).collect();
-    Page::of(status, &Shape { ready, reason: readyz.reason, routes, blocked: &readyz.blocked })
+    Page::of(status, readyz)
+}
+
+impl Serialize for Readyz {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shape<'a> {
+            ready: bool,
+            reason: Option<NotReady>,
+            routes: BTreeMap<&'a str, usize>,
+            blocked: &'a [Blocked],
+        }
+        let routes = self.routes.iter().map(|(name, able)| (&**name, *able)).collect();
+        let ready = self.reason.is_none();
+        Shape { ready, reason: self.reason, routes, blocked: &self.blocked }.serialize(to)
+    }
 }
 
 /// `/debug/upstreams`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Upstreams {
+    /// The moment that this is of, so that a reader whose clock is wrong can tell how long ago something was.
+    #[serde(serialize_with = "time")]
+    pub now: SystemTime,
+    /// Release that runs.
+    pub version: &'static str,
+    /// What `/readyz` says at this moment.
+    pub readiness: Readyz,
     /// Every target, in configured order.
     pub targets: Vec<TargetRow>,
     /// Every upstream.
@@ -134,6 +148,9 @@ pub struct TargetRow {
     /// Its model.
     #[serde(serialize_with = "text")]
     pub model: Arc<str>,
+    /// Routes that list it, sorted.
+    #[serde(serialize_with = "texts")]
+    pub routes: Vec<Arc<str>>,
     /// It can take a call.
     pub able: bool,
     /// Its breaker.
@@ -269,17 +286,27 @@ pub fn plugins(generation: u64, plugins: &[PluginStatus]) -> Page {
     Page::of(StatusCode::OK, &Shape { generation, plugins })
 }
 
-/// `/debug/decisions`: the entries in the order given, which is newest first.
-pub fn decisions(entries: &[Arc<Entry>]) -> Page {
+/// `/debug/decisions`: the entries in the order given, which is newest first, and the cursor after them.
+pub fn decisions(found: &Found) -> Page {
     #[derive(Serialize)]
     struct Shape<'a> {
         decisions: Vec<&'a Entry>,
+        next: &'a str,
     }
-    Page::of(StatusCode::OK, &Shape { decisions: entries.iter().map(|entry| &**entry).collect() })
+    let decisions = found.entries.iter().map(|entry| &**entry).collect();
+    Page::of(StatusCode::OK, &Shape { decisions, next: &found.next })
 }
 
 fn text<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(text)
+}
+
+fn texts<S: Serializer>(texts: &[Arc<str>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(texts.iter().map(|text| &**text))
+}
+
+fn time<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&rfc3339(*at))
 }
 
 fn ms<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {

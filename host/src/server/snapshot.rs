@@ -92,13 +92,21 @@ fn blocked_by(cell: &TargetCell, now: Instant) -> Option<(pages::BlockedBy, Opti
 }
 
 /// `/debug/upstreams`.
-pub(super) fn upstreams(shared: &Shared) -> pages::Upstreams {
+pub(super) fn upstreams(health: &Health, shared: &Shared) -> pages::Upstreams {
     let now = clock::now();
     let generation = shared.current.load();
     let cells = &generation.cells;
     let targets = generation.config.targets.iter().zip(&cells.targets);
+    let routes = routes_of_targets(&generation.config);
+    let row = |(config, cell): (&Arc<crate::config::Target>, _)| {
+        let routes = routes.get(&config.key).cloned().unwrap_or_default();
+        pages::TargetRow { routes, ..target_row(config, cell, now) }
+    };
     pages::Upstreams {
-        targets: targets.map(|(config, cell)| target_row(config, cell, now)).collect(),
+        now: clock::wall(),
+        version: env!("CARGO_PKG_VERSION"),
+        readiness: readyz(health, &generation),
+        targets: targets.map(row).collect(),
         upstreams: cells.upstreams.values().map(|cell| upstream_row(cell, now)).collect(),
         gates: gates(&generation)
             .map(|gate| {
@@ -110,6 +118,21 @@ pub(super) fn upstreams(shared: &Shared) -> pages::Upstreams {
     }
 }
 
+/// Which routes list a target, each list sorted.
+fn routes_of_targets(config: &crate::config::Config) -> BTreeMap<Arc<str>, Vec<Arc<str>>> {
+    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (name, route) in &config.routes {
+        for target in &route.targets {
+            found.entry(target.target.key.clone()).or_default().push(name.clone());
+        }
+    }
+    for names in found.values_mut() {
+        names.sort();
+        names.dedup();
+    }
+    found
+}
+
 fn target_row(config: &crate::config::Target, cell: &Arc<TargetCell>, now: Instant) -> pages::TargetRow {
     let page = cell.page(now);
     let ago = |at: Instant| clock::wall() - now.saturating_duration_since(at);
@@ -117,6 +140,7 @@ fn target_row(config: &crate::config::Target, cell: &Arc<TargetCell>, now: Insta
         target: config.key.clone(),
         upstream: config.upstream.name.clone(),
         model: config.model.clone(),
+        routes: Vec::new(),
         able: blocked_by(cell, now).is_none(),
         breaker: pages::BreakerRow {
             state: page.breaker.state,

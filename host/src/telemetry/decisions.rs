@@ -82,12 +82,36 @@ pub struct Decisions(Mutex<Ring>);
 struct Ring {
     entries: VecDeque<Arc<Entry>>,
     keep: usize,
+    /// Tells this ring from that of another process, whose cursors mean nothing here.
+    mark: u64,
+    /// Requests that were ever added.
+    pushed: u64,
+}
+
+/// Which requests of the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted<'a> {
+    /// Only those with this id.
+    pub request_id: Option<&'a str>,
+    /// Only those added since this cursor was given; one that is not of this ring is none.
+    pub after: Option<&'a str>,
+    /// At most so many, the newest.
+    pub limit: Option<usize>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// Newest first.
+    pub entries: Vec<Arc<Entry>>,
+    /// Where to go on next time: the cursor for [`Wanted::after`].
+    pub next: String,
 }
 
 impl Decisions {
     /// A ring of the last `keep` requests; 0 keeps none.
-    pub const fn new(keep: usize) -> Self {
-        Self(Mutex::new(Ring { entries: VecDeque::new(), keep }))
+    pub fn new(keep: usize) -> Self {
+        Self(Mutex::new(Ring { entries: VecDeque::new(), keep, mark: fastrand::u64(..), pushed: 0 }))
     }
 
     /// Changes how many are kept; the oldest go first.
@@ -106,21 +130,37 @@ impl Decisions {
         if ring.keep == 0 {
             return;
         }
+        ring.pushed += 1;
         while ring.entries.len() >= ring.keep {
             ring.entries.pop_front();
         }
         ring.entries.push_back(entry);
     }
 
-    /// Newest first; with a request id only those that have it.
-    pub fn list(&self, request_id: Option<&str>) -> Vec<Arc<Entry>> {
+    /// Those that are wanted, newest first.
+    pub fn list(&self, wanted: &Wanted<'_>) -> Found {
         let ring = self.lock();
-        let wanted = |entry: &&Arc<Entry>| request_id.is_none_or(|id| &*entry.record.request_id == id);
-        ring.entries.iter().rev().filter(wanted).cloned().collect()
+        let new = wanted.after.and_then(|cursor| ring.since(cursor)).unwrap_or(usize::MAX);
+        let fits = |entry: &&Arc<Entry>| wanted.request_id.is_none_or(|id| &*entry.record.request_id == id);
+        let fitting = ring.entries.iter().rev().take(new).filter(fits);
+        Found {
+            entries: fitting.take(wanted.limit.unwrap_or(usize::MAX)).cloned().collect(),
+            next: format!("{:016x}-{}", ring.mark, ring.pushed),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ring {
+    /// How many were added since this cursor was given; none: it was not given by this ring.
+    fn since(&self, cursor: &str) -> Option<usize> {
+        let (mark, pushed) = cursor.split_once('-')?;
+        let ours = u64::from_str_radix(mark, 16) == Ok(self.mark);
+        let since = pushed.parse().ok().and_then(|pushed| self.pushed.checked_sub(pushed))?;
+        ours.then(|| usize::try_from(since).unwrap_or(usize::MAX))
     }
 }
 

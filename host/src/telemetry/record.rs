@@ -104,6 +104,8 @@ pub struct AttemptRecord {
     pub kind: Option<FailureKind>,
     /// Status of the upstream.
     pub status: Option<u16>,
+    /// From the request's arrival to its begin.
+    pub began: Duration,
     /// From its begin to its failure or commit.
     pub took: Duration,
     /// From its begin to first content.

@@ -60,10 +60,14 @@ fn readyz_is_200_with_null_or_503_with_the_reason() {
 #[test]
 fn upstreams_have_the_shape_that_scripts_read() {
     let page = upstreams(&Upstreams {
+        now: at(2_000),
+        version: "0.1.0",
+        readiness: Readyz::default(),
         targets: vec![TargetRow {
             target: "a/m".into(),
             upstream: "a".into(),
             model: "m".into(),
+            routes: vec!["chat".into(), "solo".into()],
             able: false,
             breaker: BreakerRow {
                 state: BreakerState::HalfOpen,
@@ -94,8 +98,11 @@ fn upstreams_have_the_shape_that_scripts_read() {
         gates: vec![GateRow { gate: "global".into(), in_flight: 4, limit: 1024, queue: 0 }],
     });
     let expected = json!({
+        "now": "1970-01-01T00:00:02.000Z",
+        "version": "0.1.0",
+        "readiness": {"ready": true, "reason": null, "routes": {}, "blocked": []},
         "targets": [{
-            "target": "a/m", "upstream": "a", "model": "m", "able": false,
+            "target": "a/m", "upstream": "a", "model": "m", "routes": ["chat", "solo"], "able": false,
             "breaker": {
                 "state": "half_open", "failures": 3, "rate": 0.5,
                 "opened_at": "1970-01-01T00:00:01.000Z", "until_ms": 30_000, "opens": 2,
@@ -192,10 +199,12 @@ fn decisions_are_records_with_what_was_decided() {
         record.request_id = id.into();
         Arc::new(Entry { record: Arc::new(record), decision: Decision::default() })
     };
-    let page = decisions(&[entry("new"), entry("old")]);
+    let page = decisions(&Found { entries: vec![entry("new"), entry("old")], next: "0-2".into() });
     let body = body(&page);
     let rows = body["decisions"].as_array().expect("a list");
     assert_eq!(rows.iter().map(|row| &row["request_id"]).collect::<Vec<_>>(), ["new", "old"]);
     assert_eq!(rows[0]["verdicts"], json!([]));
-    assert_eq!(decisions(&[]).body, r#"{"decisions":[]}"#);
+    assert_eq!(body["next"], "0-2");
+    let none = Found { entries: Vec::new(), next: "0-0".into() };
+    assert_eq!(decisions(&none).body, r#"{"decisions":[],"next":"0-0"}"#);
 }

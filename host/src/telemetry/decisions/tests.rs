@@ -9,8 +9,12 @@ fn push(ring: &Decisions, id: &str) {
     ring.push(Arc::new(record), Decision::default());
 }
 
+fn found(ring: &Decisions, wanted: &Wanted<'_>) -> Vec<String> {
+    ring.list(wanted).entries.iter().map(|entry| entry.record.request_id.to_string()).collect()
+}
+
 fn ids(ring: &Decisions) -> Vec<String> {
-    ring.list(None).iter().map(|entry| entry.record.request_id.to_string()).collect()
+    found(ring, &Wanted::default())
 }
 
 #[test]
@@ -28,9 +32,32 @@ fn one_request_is_found_by_its_id_and_a_reused_id_gives_both() {
     for id in ["a", "b", "a"] {
         push(&ring, id);
     }
-    assert_eq!(ring.list(Some("b")).len(), 1);
-    assert_eq!(ring.list(Some("a")).len(), 2);
-    assert_eq!(ring.list(Some("gone")), []);
+    for (id, count) in [("b", 1), ("a", 2), ("gone", 0)] {
+        let wanted = Wanted { request_id: Some(id), ..Wanted::default() };
+        assert_eq!(found(&ring, &wanted).len(), count, "{id}");
+    }
+}
+
+#[test]
+fn a_reader_that_comes_back_is_given_what_is_new_and_never_misses_any() {
+    let ring = Decisions::new(3);
+    push(&ring, "1");
+    let first = ring.list(&Wanted::default()).next;
+    assert_eq!(found(&ring, &Wanted { after: Some(&first), ..Wanted::default() }), [""; 0]);
+    push(&ring, "2");
+    push(&ring, "3");
+    let after = Wanted { after: Some(&first), ..Wanted::default() };
+    assert_eq!(found(&ring, &after), ["3", "2"]);
+    assert_eq!(found(&ring, &Wanted { limit: Some(1), ..after }), ["3"]);
+    for id in ["4", "5", "6"] {
+        push(&ring, id);
+    }
+    assert_eq!(found(&ring, &after), ["6", "5", "4"], "what is gone is not there again");
+    let other = Decisions::new(3).list(&Wanted::default()).next;
+    for cursor in [other.as_str(), "", "-", "x-1", "0-18446744073709551615", &format!("{first}0")] {
+        let all = found(&ring, &Wanted { after: Some(cursor), ..Wanted::default() });
+        assert_eq!(all, ["6", "5", "4"], "{cursor}: a cursor of another process means nothing");
+    }
 }
 
 #[test]
@@ -78,7 +105,7 @@ fn an_entry_is_the_record_and_what_was_decided() {
         response_tags: vec![("x-team".into(), "blue".into())],
     };
     ring.push(record.clone(), decision);
-    let entry = serde_json::to_value(&*ring.list(None)[0]).expect("JSON");
+    let entry = serde_json::to_value(&*ring.list(&Wanted::default()).entries[0]).expect("JSON");
     let mut expected = serde_json::to_value(&*record).expect("JSON");
     expected["verdicts"] = json!([
         {"n": 1, "plugin": "standard-classifier", "kind": "retryable_timeout", "action": "switch", "breaker": "count"},
@@ -106,6 +133,6 @@ fn an_entry_has_a_bound_in_bytes() {
         response_tags: (0..1_000).map(|n| (format!("x-{n}"), long.clone())).collect(),
     };
     ring.push(Arc::new(sample()), decision);
-    let bytes = serde_json::to_vec(&*ring.list(None)[0]).expect("JSON").len();
+    let bytes = serde_json::to_vec(&*ring.list(&Wanted::default()).entries[0]).expect("JSON").len();
     assert!(bytes < 192 * 1024, "{bytes}");
 }

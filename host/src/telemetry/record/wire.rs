@@ -122,6 +122,8 @@ fn attempt(out: &mut Json, attempt: &AttemptRecord) {
     maybe_word(out, attempt.kind.map(FailureKind::as_str));
     out.put(r#","status":"#);
     out.maybe(attempt.status, Json::number);
+    out.put(r#","start_ms":"#);
+    out.number(whole_ms(attempt.began));
     out.put(r#","ms":"#);
     out.number(whole_ms(attempt.took));
     out.put(r#","ttft_ms":"#);
