@@ -43,8 +43,24 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("mock", &["cli", "clock"]),
-    ("demo", &["cli", "clock", "config", "gateway", "mock"]),
-    ("cli", &["clock", "config", "demo", "gateway", "generation", "mock", "plugin", "store", "telemetry"]),
+    ("rig", &["config"]),
+    ("demo", &["cli", "clock", "config", "gateway", "mock", "rig"]),
+    ("drill", &["cli", "clock", "config", "gateway", "mock", "rig", "telemetry"]),
+    (
+        "cli",
+        &[
+            "clock",
+            "config",
+            "demo",
+            "drill",
+            "gateway",
+            "generation",
+            "mock",
+            "plugin",
+            "store",
+            "telemetry",
+        ],
+    ),
 ];
 
 /// Crates that only the named modules may name.
@@ -52,9 +68,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("notify", &["files"]),
-    ("hyper", &["cli", "demo", "mock", "proxy", "server", "tracked", "turn", "upstream"]),
+    ("hyper", &["cli", "demo", "drill", "mock", "proxy", "server", "tracked", "turn", "upstream"]),
     ("h2", &["upstream"]),
-    ("hyper_util", &["cli", "demo", "mock", "server", "traces", "upstream"]),
+    ("hyper_util", &["cli", "demo", "drill", "mock", "server", "traces", "upstream"]),
     ("hyper_rustls", &["traces", "upstream"]),
     ("rustls", &["cli", "config", "traces", "upstream"]),
     ("tokio_rustls", &["cli", "server"]),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::Exit;
-use crate::config::{self, Environment, Loaded};
+use crate::config::{self, ConfigErrors, Environment, Loaded};
 use crate::gateway;
 use crate::plugin::{Rejected, Rejection};
 
@@ -45,12 +45,17 @@ pub async fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write)
             Ok(Exit::Done)
         }
         Err(errors) => {
-            writeln!(out, "{errors}")?;
-            let count = errors.findings.len();
-            writeln!(out, "{count} {} in {}", plural(count, "error"), path.display())?;
+            mistakes(&errors, path, out)?;
             Ok(Exit::Usage)
         }
     }
+}
+
+/// Every mistake of a configuration, and how many there are.
+pub(super) fn mistakes(errors: &ConfigErrors, path: &Path, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{errors}")?;
+    let count = errors.findings.len();
+    writeln!(out, "{count} {} in {}", plural(count, "error"), path.display())
 }
 
 /// Mistakes in a sidecar have places of their own, which editors jump to.

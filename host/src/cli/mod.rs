@@ -2,6 +2,7 @@
 
 mod admin;
 pub mod check;
+pub mod drill;
 pub mod plugin;
 pub mod plugins;
 pub mod records;
@@ -73,6 +74,8 @@ enum Command {
         #[arg(long)]
         once: bool,
     },
+    /// Rehearse a configuration against failing stand-ins of its upstreams
+    Drill(drill::DrillArgs),
     /// Look up what happened to which request, in the store of records
     Records(records::RecordsArgs),
     /// Run a scripted OpenAI-compatible upstream
@@ -111,6 +114,10 @@ pub fn main() -> ExitCode {
     let done = match args.command {
         Command::Run { config } => runtime.block_on(run::run(&config, &mut err)),
         Command::Check { config } => runtime.block_on(check::check(&config, &mut out)),
+        Command::Drill(args) => {
+            let live = std::io::IsTerminal::is_terminal(&err);
+            runtime.block_on(drill::drill(args, live, &mut out, &mut err))
+        }
         Command::Records(args) => runtime.block_on(records::records(args, &mut out, &mut err)),
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);

@@ -14,12 +14,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::Environment;
 use super::finding::{Finding, Pos, WHOLE_FILE};
 use super::plugin_names::PluginNames;
 use super::source::Sources;
 use super::suggest;
 use super::tree::{Entry, Node, Value};
+use super::{Environment, Secrets};
 
 /// What reading needs beside the tree, and what it found.
 pub(super) struct Cx<'a> {
@@ -28,17 +28,24 @@ pub(super) struct Cx<'a> {
     /// Names that a route's list of plugins may hold.
     pub(super) plugin_names: PluginNames,
     pub(super) env: &'a Environment<'a>,
+    pub(super) secrets: Secrets,
     findings: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
     sources: RefCell<Sources>,
 }
 
 impl<'a> Cx<'a> {
-    pub(super) fn new(dir: &'a Path, env: &'a Environment<'a>, findings: Vec<Finding>) -> Self {
+    pub(super) fn new(
+        dir: &'a Path,
+        env: &'a Environment<'a>,
+        secrets: Secrets,
+        findings: Vec<Finding>,
+    ) -> Self {
         Self {
             dir,
             plugin_names: PluginNames::default(),
             env,
+            secrets,
             findings: RefCell::new(findings),
             warnings: RefCell::default(),
             sources: RefCell::default(),

@@ -47,6 +47,15 @@ pub use traces::Traces;
 /// What a variable of the environment holds; none when it is not set.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
+/// What stands where the file refers to a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    /// What the reference leads to.
+    Real,
+    /// A text made from the reference, which is not followed.
+    StandIns,
+}
+
 /// A configuration that may run, and what its operator should still know.
 #[derive(Debug, Clone)]
 pub struct Loaded {
@@ -72,6 +81,18 @@ pub fn load_with(path: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErr
     read(path, env).outcome
 }
 
+/// [`load`] without a single secret: references are checked and not followed, and something made up stands for each.
+/// For whoever must not be able to send one anywhere, and has to work where there are none.
+///
+/// # Errors
+/// As [`load`], but for secrets that are not there.
+pub fn load_without_secrets(path: &Path) -> Result<Loaded, ConfigErrors> {
+    let env = |name: &str| std::env::var(name).ok();
+    let mut sources = Sources::default();
+    let text = source::read(path, &mut sources)?;
+    check(&text, path, &env, &mut sources, Secrets::StandIns)
+}
+
 /// One reading of a file: what came of it, and what was read.
 #[derive(Debug)]
 pub struct Reading {
@@ -84,7 +105,8 @@ pub struct Reading {
 /// [`load_with`], for who wants to know later whether anything has changed.
 pub fn read(path: &Path, env: &Environment<'_>) -> Reading {
     let mut sources = Sources::default();
-    let outcome = source::read(path, &mut sources).and_then(|text| check(&text, path, env, &mut sources));
+    let outcome = source::read(path, &mut sources)
+        .and_then(|text| check(&text, path, env, &mut sources, Secrets::Real));
     Reading { outcome, sources }
 }
 
@@ -94,7 +116,7 @@ pub fn read(path: &Path, env: &Environment<'_>) -> Reading {
 /// # Errors
 /// Every mistake of the text.
 pub fn parse(text: &str, file: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErrors> {
-    check(text, file, env, &mut Sources::default())
+    check(text, file, env, &mut Sources::default(), Secrets::Real)
 }
 
 fn check(
@@ -102,13 +124,14 @@ fn check(
     file: &Path,
     env: &Environment<'_>,
     sources: &mut Sources,
+    secrets: Secrets,
 ) -> Result<Loaded, ConfigErrors> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(ConfigErrors::one(file, ErrorClass::Read, Finding::of_file("is empty")));
     }
     let tree = tree::parse(text).map_err(|finding| ConfigErrors::one(file, ErrorClass::Syntax, finding))?;
     let dir = file.parent().unwrap_or(Path::new(""));
-    let cx = field::Cx::new(dir, env, tree.findings);
+    let cx = field::Cx::new(dir, env, secrets, tree.findings);
     let config = top::read(&cx, file, &tree.root);
     sources.extend(cx.sources());
     let (findings, warnings) = cx.into_findings();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map as JsonMap, Value as Json};
 
+use super::Secrets;
 use super::checked::PLUGIN_MEMORY_MAX;
 use super::field::{Cx, Field, Map, SOME};
 use super::finding::{ConfigErrors, ErrorClass, Finding};
@@ -141,7 +142,7 @@ pub fn sidecar(bytes: &[u8], file: &Path) -> Result<Sidecar, BadSidecar> {
     }
     let tree = tree::parse(text).map_err(|finding| BadSidecar::whole(file, ErrorClass::Syntax, finding))?;
     let no_environment = |_: &str| None;
-    let cx = Cx::new(Path::new(""), &no_environment, tree.findings);
+    let cx = Cx::new(Path::new(""), &no_environment, Secrets::Real, tree.findings);
     let sidecar = cx.root(&tree.root).map(read);
     let (findings, _) = cx.into_findings();
     if findings.is_empty() {

@@ -6,14 +6,11 @@
 
 mod client;
 mod components;
-mod folder;
-mod metrics;
 mod patient;
 mod row;
 mod rows;
 mod serve;
 mod sink;
-mod sse;
 mod stage;
 mod table;
 

@@ -7,12 +7,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::components::PREFER_LAST;
-use super::folder::Folder;
 use super::stage::{BACKUP_SAYS, DemoError, PRIMARY_SAYS};
 use super::table::Table;
 use crate::config;
 use crate::gateway::{Gateway, Outside, StartError};
 use crate::mock::{Server, Settings};
+use crate::rig::Folder;
 
 /// Ports people expect, tried first.
 const PORTS: (u16, u16) = (8080, 9090);
@@ -157,8 +157,8 @@ Ctrl-C ends it."
 #[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
 mod tests {
     use super::super::client::{Ask, fetch};
-    use super::super::sse::Sse;
     use super::*;
+    use crate::rig::Sse;
 
     /// The bodies that people are told to send, in order.
     fn bodies(words: &str) -> Vec<String> {

@@ -10,13 +10,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::client::{Answer, Ask, Caller, ClientError, fetch};
-use super::folder::Folder;
-use super::metrics::Metrics;
 use super::sink::Sink;
 use crate::clock;
 use crate::config::{self, ConfigErrors};
 use crate::gateway::{self, Gateway, Outside};
 use crate::mock::{self, BehaviourError, Server, Settings};
+use crate::rig::Folder;
+use crate::rig::Metrics;
 
 /// The first choice of the route.
 pub const PRIMARY: &str = "primary/large";

@@ -16,6 +16,7 @@ mod stats;
 mod tests;
 mod word;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -122,6 +123,11 @@ impl Server {
         self.shared.counters.snapshot()
     }
 
+    /// Changes what happens to calls for this model from now on, whatever its name would choose for itself.
+    pub fn set_behaviour_of(&self, model: &str, behaviour: Behaviour) {
+        self.shared.changing().of_models.insert(model.to_owned(), behaviour);
+    }
+
     /// Changes what happens to calls from now on whose model name does not choose for itself.
     pub fn set_behaviour(&self, behaviour: Behaviour) {
         self.shared.changing().behaviour = behaviour;
@@ -138,16 +144,22 @@ struct Shared {
 }
 
 /// The little that changes while a server runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Changing {
     behaviour: Behaviour,
+    /// Of models that were given one; those who run a server give it, never its callers.
+    of_models: BTreeMap<String, Behaviour>,
     started: Instant,
 }
 
 impl Shared {
     fn new(settings: Settings) -> Self {
         let text = if settings.text.trim().is_empty() { Settings::TEXT } else { &settings.text };
-        let changing = Changing { behaviour: settings.behaviour, started: crate::clock::now() };
+        let changing = Changing {
+            behaviour: settings.behaviour,
+            of_models: BTreeMap::new(),
+            started: crate::clock::now(),
+        };
         Self { words: words(text), counters: Counters::default(), changing: Mutex::new(changing), settings }
     }
 
@@ -163,12 +175,18 @@ impl Shared {
 
     /// What happens to a call for this model, now.
     fn behaviour(&self, model: &str) -> Result<Behaviour, BehaviourError> {
-        let Changing { behaviour, started } = *self.changing();
+        let (behaviour, given, started) = {
+            let changing = self.changing();
+            (changing.behaviour, changing.of_models.get(model).copied(), changing.started)
+        };
         let age = crate::clock::now().saturating_duration_since(started);
         if age < self.settings.fail_for {
             return Ok(Behaviour { slow: Duration::ZERO, act: Act::Status(503) });
         }
-        let asked = behaviour::of_model(model)?.unwrap_or(behaviour);
+        let asked = match given {
+            Some(given) => given,
+            None => behaviour::of_model(model)?.unwrap_or(behaviour),
+        };
         Ok(match asked.act {
             Act::FailFor(time) if age >= time => Behaviour { act: Act::Healthy, ..asked },
             _ => asked,

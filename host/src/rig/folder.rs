@@ -15,7 +15,7 @@ impl Folder {
     /// # Errors
     /// It could not be made.
     pub fn new() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("sluice-demo-{:016x}", fastrand::u64(..)));
+        let path = std::env::temp_dir().join(format!("sluice-{:016x}", fastrand::u64(..)));
         // Fails where something of this name is already there, whoever made it.
         DirBuilder::new().mode(0o700).create(&path)?;
         let folder = Self(path);
