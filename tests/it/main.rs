@@ -8,6 +8,7 @@ mod attack_upstream;
 mod author_commands;
 mod author_examples;
 mod author_guide;
+mod author_languages;
 mod author_support;
 mod bench_smoke;
 mod browser;

@@ -2,11 +2,11 @@
 //! which contract was it built for, and does it ask for more than it may have.
 
 use sluice_core::facts::PluginKind;
-use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{Encoding, Instance, Parser, Payload, Validator, WasmFeatures};
 use wasmtime::Engine;
 
 use super::contract::{ACCEPTED, Contract};
-use super::engine::{MEMORY_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
+use super::engine::{CORE_INSTANCES_MAX, MEMORY_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 use super::rejection::Rejection;
 
 const PAGE: u64 = 64 * 1024;
@@ -50,6 +50,8 @@ pub struct Needs {
     pub elements: u64,
     /// Tables.
     pub tables: u32,
+    /// Core modules that are instantiated; those of a component inside count once, however often it is instantiated.
+    pub instances: u32,
 }
 
 impl Needs {
@@ -58,11 +60,12 @@ impl Needs {
     /// # Errors
     /// [`Rejection::Resources`] for the first thing that does not fit.
     pub fn within(&self, memory: u64) -> Result<(), Rejection> {
-        let checks: [(&'static str, u64, u64); 4] = [
+        let checks: [(&'static str, u64, u64); 5] = [
             ("memories", self.memories.into(), 1),
             ("initial memory in bytes", self.memory, memory.min(MEMORY_MAX)),
             ("tables", self.tables.into(), TABLES_MAX.into()),
             ("elements of a table", self.elements, TABLE_ELEMENTS_MAX),
+            ("core instances", self.instances.into(), CORE_INSTANCES_MAX.into()),
         ];
         match checks.into_iter().find(|(_, found, max)| found > max) {
             Some((what, found, max)) => Err(Rejection::Resources { what, found: found.to_string(), max }),
@@ -132,7 +135,7 @@ struct Names {
     needs: Needs,
 }
 
-/// Reads the outermost imports and exports, and the memories and tables of every core module inside.
+/// Reads the outermost imports and exports, and the memories, tables and core instances of everything inside.
 fn names(bytes: &[u8]) -> Result<Names, Rejection> {
     let mut names = Names::default();
     let mut depth = 0_u32;
@@ -162,6 +165,12 @@ fn names(bytes: &[u8]) -> Result<Names, Rejection> {
                     let table = table.map_err(|error| invalid(&error))?;
                     names.needs.tables += 1;
                     names.needs.elements = names.needs.elements.max(table.ty.initial);
+                }
+            }
+            Payload::InstanceSection(section) => {
+                for instance in section {
+                    let instance = instance.map_err(|error| invalid(&error))?;
+                    names.needs.instances += u32::from(matches!(instance, Instance::Instantiate { .. }));
                 }
             }
             _ => {}

@@ -58,13 +58,14 @@ fn only_the_log_and_an_empty_wasi_can_be_imported() {
 
 #[test]
 fn needs_beyond_a_limit_name_the_limit() {
-    let fine = Needs { memory: 1 << 20, memories: 1, elements: 100, tables: 2 };
+    let fine = Needs { memory: 1 << 20, memories: 1, elements: 100, tables: 2, instances: 64 };
     assert_eq!(fine.within(1 << 20), Ok(()));
     for (needs, words) in [
         (Needs { memory: (1 << 20) + 1, ..fine }, "initial memory"),
         (Needs { memories: 2, ..fine }, "memories"),
         (Needs { tables: 5, ..fine }, "tables"),
         (Needs { elements: 20_001, ..fine }, "elements"),
+        (Needs { instances: 65, ..fine }, "core instances"),
     ] {
         let refused = needs.within(1 << 20).unwrap_err();
         assert!(refused.to_string().contains(words), "{refused}");
