@@ -47,6 +47,7 @@ mod ops_observability;
 mod ops_packaging;
 mod plugins_admission;
 mod plugins_faults;
+mod plugins_hostile;
 mod plugins_routes;
 mod plugins_support;
 mod plugins_together;

@@ -82,6 +82,7 @@ pub async fn prepare(
         found.needs.within(bounds.memory)?;
         return Ok(found);
     }
+    let size = bytes.len();
     let work = move || {
         // The same bytes may have been at it in the place before this.
         if let Some(found) = cached(host, &digest) {
@@ -90,8 +91,11 @@ pub async fn prepare(
         }
         compile(host, &bytes, digest, bounds)
     };
-    COMPILERS.run(tracker, work).await
+    COMPILERS.run(tracker, size, work).await
 }
+
+/// For each whole MiB of a file: one with the runtime of a language in it has more than ten of them.
+const LONGER_PER_MIB: Duration = Duration::from_secs(10);
 
 /// Of the process. Longer than any plugin of a sensible size takes on a machine that is very busy.
 static COMPILERS: LazyLock<Compilers> = LazyLock::new(|| Compilers::new(3, Duration::from_secs(60)));
@@ -103,18 +107,25 @@ struct Compilers {
 }
 
 impl Compilers {
-    /// So many places. Each of waiting for one and of compiling may take `limit`.
+    /// So many places. Waiting for one may take `limit`, and so may compiling, which has longer for a large file.
     fn new(places: usize, limit: Duration) -> Self {
         Self { places: Arc::new(Semaphore::new(places)), limit }
     }
 
-    /// Runs `work` in a place. Compiling cannot be stopped: work that is given up keeps its place until it
+    fn limit_of(&self, size: usize) -> Duration {
+        let mib = u32::try_from(size >> 20).unwrap_or(u32::MAX);
+        self.limit.saturating_add(LONGER_PER_MIB.saturating_mul(mib))
+    }
+
+    /// Runs `work` on a file of `size` bytes in a place. Compiling cannot be stopped: work that is given up keeps its place until it
     /// really ends, so there are never more such strays than places.
     async fn run<T: Send + 'static>(
         &self,
         tracker: &TaskTracker,
+        size: usize,
         work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
     ) -> Result<T, Rejection> {
+        let limit = self.limit_of(size);
         let place = match tokio::time::timeout(self.limit, self.places.clone().acquire_owned()).await {
             Ok(Ok(place)) => place,
             Ok(Err(_)) | Err(_) => return Err(Rejection::NoCompiler(self.limit)),
@@ -123,10 +134,10 @@ impl Compilers {
             let _place = place;
             work()
         });
-        match tokio::time::timeout(self.limit, running).await {
+        match tokio::time::timeout(limit, running).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Err(Rejection::Compile(format!("the compiler gave up: {error}"))),
-            Err(_) => Err(Rejection::Compile(format!("it took longer than {:?}", self.limit))),
+            Err(_) => Err(Rejection::Compile(format!("it took longer than {limit:?}"))),
         }
     }
 }
@@ -217,9 +228,9 @@ mod tests {
         let (end, ends) = mpsc::sync_channel::<()>(1);
         let stuck = move || ends.recv().map_err(|gone| Rejection::Compile(gone.to_string()));
         let limit = Duration::from_secs(20);
-        let outcome = tokio::time::timeout(limit, compilers.run(&tracker, stuck)).await.unwrap();
+        let outcome = tokio::time::timeout(limit, compilers.run(&tracker, 0, stuck)).await.unwrap();
         assert!(matches!(outcome, Err(Rejection::Compile(_))), "{outcome:?}");
-        let next = tokio::time::timeout(limit, compilers.run(&tracker, || Ok(7))).await;
+        let next = tokio::time::timeout(limit, compilers.run(&tracker, 0, || Ok(7))).await;
         assert_eq!(next, Ok(Ok(7)), "another plugin does not wait for it");
         assert_eq!(compilers.places.available_permits(), 1, "the stray still has its place");
         end.send(()).unwrap();
@@ -234,9 +245,16 @@ mod tests {
         let tracker = TaskTracker::new();
         let (end, ends) = mpsc::sync_channel::<()>(1);
         let stuck = move || ends.recv().map_err(|gone| Rejection::Compile(gone.to_string()));
-        assert!(compilers.run(&tracker, stuck).await.is_err());
-        let next = compilers.run(&tracker, || Ok(7)).await;
+        assert!(compilers.run(&tracker, 0, stuck).await.is_err());
+        let next = compilers.run(&tracker, 0, || Ok(7)).await;
         assert!(next.as_ref().is_err_and(Rejection::is_passing), "{next:?} says nothing about its bytes");
         end.send(()).unwrap();
+    }
+    #[test]
+    fn a_large_file_has_longer() {
+        let compilers = Compilers::new(1, Duration::from_secs(60));
+        for (size, seconds) in [(0, 60), ((1 << 20) - 1, 60), (18 << 20, 240), (64 << 20, 700)] {
+            assert_eq!(compilers.limit_of(size), Duration::from_secs(seconds), "{size}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! virtual and every request is held against its record, here everything is real and there is a lot of it.
 
 mod caller;
+mod footprint;
 mod process;
 #[allow(
     dead_code,
@@ -15,6 +16,7 @@ mod process;
 )]
 #[path = "../../../host/src/gateway/tests/sim/reading.rs"]
 mod reading;
+mod reloads;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -23,6 +25,7 @@ mod reading;
 )]
 #[path = "../../../host/src/gateway/tests/sim/script.rs"]
 mod script;
+mod steady;
 mod trouble;
 mod upstream;
 mod verdict;
@@ -36,6 +39,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+pub use footprint::{Footprint, Print, Prints};
+pub use reloads::{ReloadReport, Reloads};
 
 use crate::client::{fetch, get};
 use crate::metrics::Metrics;
@@ -162,7 +168,7 @@ impl Storm {
         for name in ["a", "b", "c"] {
             upstreams.push(Upstream::start(name, shared.clone(), rng.fork(), &mut tasks).await);
         }
-        let gateway = Process::start(&self.program, &config(&upstreams, &mut rng)).await;
+        let gateway = Process::start(&self.program, &config(&upstreams, &mut rng), &[]).await;
         let mut callers = JoinSet::new();
         for _ in 0..self.concurrency {
             callers.spawn(caller::calls(shared.clone(), gateway.listen, rng.fork()));

@@ -51,9 +51,14 @@ async fn follow(from: impl AsyncRead + Unpin, json: bool, listening: mpsc::Sende
 }
 
 impl Process {
-    pub async fn start(program: &Path, config: &Value) -> Self {
+    /// With these files in its plugin folder.
+    pub async fn start(program: &Path, config: &Value, plugins: &[(String, Vec<u8>)]) -> Self {
         let dir = tempfile::Builder::new().prefix("sluice-storm-").tempdir().expect("a temporary directory");
         std::fs::create_dir(dir.path().join("plugins.d")).expect("a directory in our own");
+        for (name, bytes) in plugins {
+            std::fs::write(dir.path().join("plugins.d").join(name), bytes)
+                .expect("a file in our own directory");
+        }
         let file = dir.path().join("sluice.yaml");
         std::fs::write(&file, config.to_string()).expect("a file in our own directory");
         let mut child = Command::new(program)

@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::Shared;
 
 /// Components that are in the repository as they ship.
-const SHIPPED: [&str; 3] = ["weighted-router", "standard-classifier", "standard-tagger"];
+pub(super) const SHIPPED: [&str; 3] = ["weighted-router", "standard-classifier", "standard-tagger"];
 
-fn shipped(name: &str) -> Vec<u8> {
+pub(super) fn shipped(name: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let file = root.join("plugins").join(name).join(format!("{name}.wasm"));
     std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 /// As an editor or a deployment does it: aside, then in the place of the old.
-fn replace(file: &Path, bytes: &[u8]) {
+pub(super) fn replace(file: &Path, bytes: &[u8]) {
     let aside = file.with_extension("new");
     std::fs::write(&aside, bytes).expect("a file in our own directory");
     std::fs::rename(aside, file).expect("a file of our own");
