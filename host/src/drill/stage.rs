@@ -17,7 +17,7 @@ use crate::config::{self, Caller, Config, Gate, KeyHash};
 use crate::gateway::{self, Gateway, Outside};
 use crate::mock::{self, Behaviour, Server, Settings};
 use crate::rig::{Folder, Instead, Metrics, harmless};
-use crate::telemetry::decisions::Entry;
+use crate::telemetry::decisions::{Entry, Wanted};
 
 /// Between two words of a stand-in.
 const DELAY: Duration = Duration::from_millis(2);
@@ -132,7 +132,7 @@ impl Stage {
 
     /// The last requests, as the gateway decided them.
     pub fn decisions(&self) -> Vec<Arc<Entry>> {
-        self.gateway.telemetry().decisions().list(None)
+        self.gateway.telemetry().decisions().list(&Wanted::default()).entries
     }
 
     /// Waits until nothing runs any more, and gives what the metrics say then.

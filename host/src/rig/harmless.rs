@@ -35,6 +35,8 @@ pub fn harmless(config: Config, instead: Instead<'_>) -> Config {
         shown,
         listen: _,
         admin: _,
+        tls: _,
+        admin_tls: _,
         upstreams,
         targets,
         routes,
@@ -54,6 +56,7 @@ pub fn harmless(config: Config, instead: Instead<'_>) -> Config {
         tags,
         log,
         records: _,
+        traces: _,
         decisions: _,
     } = config;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -75,6 +78,8 @@ pub fn harmless(config: Config, instead: Instead<'_>) -> Config {
         shown,
         listen: any,
         admin: any,
+        tls: None,
+        admin_tls: None,
         upstreams,
         targets,
         routes,
@@ -94,6 +99,7 @@ pub fn harmless(config: Config, instead: Instead<'_>) -> Config {
         tags,
         log,
         records: None,
+        traces: None,
         decisions: instead.decisions,
     }
 }
