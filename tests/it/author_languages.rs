@@ -117,7 +117,7 @@ async fn runs(x: &Case, name: &str, bytes: &[u8]) {
     let there = x
         .poll(PATIENCE, async || {
             let entry = entry(x, name).await;
-            assert_ne!(entry["state"], "rejected", "{entry:#}");
+            assert_ne!(entry["rejection"]["reason"], "compile", "{entry:#}");
             entry["state"] == "active" && entry["digest"] == digest.as_str()
         })
         .await;
@@ -141,9 +141,12 @@ async fn a_gateway_takes_them_while_it_serves_and_obeys_them() {
     let (in_javascript, in_python) = (built(router).await, built(tagger).await);
     put(&x, &format!("{router}.yaml"), rules.as_bytes());
     put(&x, &format!("{router}.wasm"), &in_javascript);
-    put(&x, &format!("{tagger}.yaml"), sidecar(tagger).as_bytes());
-    put(&x, &format!("{tagger}.wasm"), &in_python);
     runs(&x, router, &in_javascript).await;
+    let (theirs, ours) = ("first_content_ms: 800,", "first_content_ms: 8000,");
+    let levels = sidecar(tagger).replace(theirs, ours) + "    chat3: { first_content_ms: 20 }\n";
+    assert!(levels.contains(ours), "{levels}");
+    put(&x, &format!("{tagger}.yaml"), levels.as_bytes());
+    put(&x, &format!("{tagger}.wasm"), &in_python);
     runs(&x, tagger, &in_python).await;
 
     let extraction = || {
@@ -165,8 +168,8 @@ async fn a_gateway_takes_them_while_it_serves_and_obeys_them() {
     let r = x.call("chat").await;
     assert_eq!(r.answered().header("x-service-level"), Some("kept"), "{r:?}");
     has(&x.record(&r).await["tags"], &json!({"service_level": "kept"}));
-    x.a.queue([SLEEP(900), ROLE, TXT("late"), FIN("stop"), DONE]);
-    let r = x.call("chat").await;
+    x.a.play([SLEEP(100), ROLE, TXT("one "), TXT("two "), TXT("three"), FIN("stop"), DONE]);
+    let r = x.call("chat3").await;
     assert_eq!(r.answered().header("x-service-level"), Some("missed"), "{r:?}");
     let record = x.record(&r).await;
     let over = record["tags"]["service_level_missed"].as_str().unwrap_or_default();

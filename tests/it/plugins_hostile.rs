@@ -23,7 +23,7 @@ fn files() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str)> {
     let mut core_module = b"\0asm\x01\0\0\0".to_vec();
     core_module.extend([0, 2, 1, b'x']);
     // The head of what the engine writes when it compiles ahead of time: an object file of its own kind.
-    let mut compiled = b"\x7fELF\x02\x01\x01\xc8\x01".to_vec();
+    let mut compiled = b"\x7fELF\x02\x01\x01\xc8".to_vec();
     compiled.resize(64, 0);
     (compiled[16], compiled[20], compiled[48], compiled[52], compiled[58]) = (1, 1, 2, 64, 64);
     vec![

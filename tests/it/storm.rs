@@ -24,5 +24,10 @@ async fn ten_plugins_load_and_decide_together() {
     let prints = Box::pin(Footprint { program: binary(), starts: 1, calls: 20 }.run()).await;
     let [bundled, ten] = prints.0.as_slice() else { panic!("two gateways: {prints}") };
     assert_eq!((bundled.plugins, ten.plugins), (3, 10), "{prints}");
-    assert!(ten.decisions > bundled.decisions && bundled.decisions > 0.0, "ten are asked more: {prints}");
+    // The router, and the tagger for the head of the answer; there are no failures to classify.
+    assert!(
+        (bundled.asked - 2.0).abs() < 0.1 && ten.asked > 2.0 * bundled.asked,
+        "ten are asked more: {prints}"
+    );
+    assert!(bundled.decisions > 0.0 && ten.decisions > 0.0, "{prints}");
 }

@@ -95,7 +95,7 @@ pub async fn prepare(
 }
 
 /// For each whole MiB of a file: one with the runtime of a language in it has more than ten of them.
-const LONGER_PER_MIB: Duration = Duration::from_secs(10);
+const LONGER_PER_MIB: Duration = Duration::from_secs(20);
 
 /// Of the process. Longer than any plugin of a sensible size takes on a machine that is very busy.
 static COMPILERS: LazyLock<Compilers> = LazyLock::new(|| Compilers::new(3, Duration::from_secs(60)));
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_large_file_has_longer() {
         let compilers = Compilers::new(1, Duration::from_secs(60));
-        for (size, seconds) in [(0, 60), ((1 << 20) - 1, 60), (18 << 20, 240), (64 << 20, 700)] {
+        for (size, seconds) in [(0, 60), ((1 << 20) - 1, 60), (18 << 20, 420), (64 << 20, 1340)] {
             assert_eq!(compilers.limit_of(size), Duration::from_secs(seconds), "{size}");
         }
     }

@@ -50,7 +50,9 @@ pub struct Print {
     pub start: Duration,
     /// Resident memory at rest, MiB.
     pub memory: u64,
-    /// All calls of plugins that one request makes, µs.
+    /// Calls of plugins that one request makes.
+    pub asked: f64,
+    /// What all of them take, µs.
     pub decisions: f64,
     /// What one request costs in the gateway, the decisions included, µs.
     pub overhead: f64,
@@ -64,15 +66,24 @@ impl fmt::Display for Prints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>16} {:>10} {:>12} {:>22} {:>22}",
-            "plugins loaded", "start", "at rest", "decisions a request", "overhead a request"
+            "{:>16} {:>10} {:>12} {:>16} {:>22} {:>22}",
+            "plugins loaded",
+            "start",
+            "at rest",
+            "asked a request",
+            "decisions a request",
+            "overhead a request"
         )?;
         for print in &self.0 {
             let (start, memory) =
                 (format!("{} ms", print.start.as_millis()), format!("{} MiB", print.memory));
             let (decisions, overhead) =
                 (format!("{:.1} µs", print.decisions), format!("{:.1} µs", print.overhead));
-            write!(f, "\n{:>16} {start:>10} {memory:>12} {decisions:>22} {overhead:>22}", print.plugins)?;
+            write!(
+                f,
+                "\n{:>16} {start:>10} {memory:>12} {:>16.1} {decisions:>22} {overhead:>22}",
+                print.plugins, print.asked
+            )?;
         }
         Ok(())
     }
@@ -163,6 +174,7 @@ impl Footprint {
             plugins: expected.max(SHIPPED.len()),
             start: starts[starts.len() / 2],
             memory,
+            asked: metrics.sum("sluice_plugin_calls_total", &[]) / f64::from(self.calls.max(1)),
             decisions: of_a_request("sluice_plugin_call_duration_seconds_sum"),
             overhead: of_a_request("sluice_gateway_overhead_seconds_sum"),
         };
