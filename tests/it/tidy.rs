@@ -57,6 +57,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "generation",
             "mock",
             "plugin",
+            "rig",
             "store",
             "telemetry",
         ],

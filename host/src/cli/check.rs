@@ -25,21 +25,8 @@ pub async fn check(path: &Path, out: &mut dyn Write) -> io::Result<Exit> {
 pub async fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write) -> io::Result<Exit> {
     match config::load_with(path, env) {
         Ok(loaded) => {
-            for warning in &loaded.warnings {
-                writeln!(out, "{}", warning.line_for_warning(path))?;
-            }
-            let gateway::Rehearsal { rejected, gaps } = match gateway::rehearse(&loaded.config).await {
-                Ok(rehearsal) => rehearsal,
-                Err(error) => {
-                    writeln!(out, "error: it would not start: {error}")?;
-                    return Ok(Exit::No);
-                }
-            };
-            for plugin in rejected {
-                would_be_rejected(&loaded.config.plugins.dir.join(&*plugin.file), &plugin, out)?;
-            }
-            for gap in gaps {
-                writeln!(out, "warning: {gap}")?;
+            if !warnings(path, &loaded, out).await? {
+                return Ok(Exit::No);
             }
             summary(&loaded, out)?;
             Ok(Exit::Done)
@@ -49,6 +36,27 @@ pub async fn check_with(path: &Path, env: &Environment<'_>, out: &mut dyn Write)
             Ok(Exit::Usage)
         }
     }
+}
+
+/// Tries a start, and writes everything that would not keep it from being one. False: something would, and is said.
+pub(super) async fn warnings(path: &Path, loaded: &Loaded, out: &mut dyn Write) -> io::Result<bool> {
+    for warning in &loaded.warnings {
+        writeln!(out, "{}", warning.line_for_warning(path))?;
+    }
+    let gateway::Rehearsal { rejected, gaps } = match gateway::rehearse(&loaded.config).await {
+        Ok(rehearsal) => rehearsal,
+        Err(error) => {
+            writeln!(out, "error: it would not start: {error}")?;
+            return Ok(false);
+        }
+    };
+    for plugin in rejected {
+        would_be_rejected(&loaded.config.plugins.dir.join(&*plugin.file), &plugin, out)?;
+    }
+    for gap in gaps {
+        writeln!(out, "warning: {gap}")?;
+    }
+    Ok(true)
 }
 
 /// Every mistake of a configuration, and how many there are.

@@ -26,6 +26,9 @@ pub struct DrillArgs {
     /// Only calls of this form: stream or plain
     #[arg(long, value_name = "FORM")]
     form: Option<Form>,
+    /// A header of every call, for plugins that look at it; may be given several times
+    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
     /// Calls of each scenario
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     requests: u16,
@@ -60,6 +63,20 @@ fn ratio(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
+/// `name: value`; those that the gateway or the drill itself writes cannot be given.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected NAME:VALUE")?;
+    let name = http::HeaderName::try_from(name.trim()).map_err(|_| "the name is not one of a header")?;
+    let value = value.trim();
+    http::HeaderValue::try_from(value).map_err(|_| "the value is not one of a header")?;
+    let ours =
+        ["authorization", "content-length", "content-type", "host", "transfer-encoding", "x-request-id"];
+    if ours.contains(&name.as_str()) {
+        return Err(format!("{name} cannot be given"));
+    }
+    Ok((name.as_str().to_owned(), value.to_owned()))
+}
+
 impl DrillArgs {
     fn order(self) -> Order {
         let wanted = |scenario: &Scenario| {
@@ -69,6 +86,7 @@ impl DrillArgs {
         Order {
             config: self.config,
             routes: self.routes,
+            headers: self.headers,
             scenarios,
             forms: self.form.map_or_else(|| Form::ALL.to_vec(), |form| vec![form]),
             requests: usize::from(self.requests),
@@ -92,7 +110,14 @@ pub async fn drill(
 ) -> io::Result<Exit> {
     let order = args.order();
     match config::load_without_secrets(&order.config) {
-        Ok(loaded) => Box::pin(drill::run(&order, &loaded.config, live, out, err)).await,
+        Ok(mut loaded) => {
+            // Nothing is kept or told in a drill, so nothing is asked of where it would be.
+            (loaded.config.records, loaded.config.traces) = (None, None);
+            if !Box::pin(check::warnings(&order.config, &loaded, err)).await? {
+                return Ok(Exit::No);
+            }
+            Box::pin(drill::run(&order, &loaded.config, live, out, err)).await
+        }
         Err(errors) => {
             check::mistakes(&errors, &order.config, err)?;
             Ok(Exit::Usage)

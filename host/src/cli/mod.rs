@@ -3,6 +3,7 @@
 mod admin;
 pub mod check;
 pub mod drill;
+pub mod explain;
 pub mod plugin;
 pub mod plugins;
 pub mod records;
@@ -76,6 +77,8 @@ enum Command {
     },
     /// Rehearse a configuration against failing stand-ins of its upstreams
     Drill(drill::DrillArgs),
+    /// Say what would become of a request: who could serve it, in which order, why, and what after a failure
+    Explain(explain::ExplainArgs),
     /// Look up what happened to which request, in the store of records
     Records(records::RecordsArgs),
     /// Run a scripted OpenAI-compatible upstream
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
             let live = std::io::IsTerminal::is_terminal(&err);
             runtime.block_on(drill::drill(args, live, &mut out, &mut err))
         }
+        Command::Explain(args) => runtime.block_on(explain::explain(args, &mut out, &mut err)),
         Command::Records(args) => runtime.block_on(records::records(args, &mut out, &mut err)),
         Command::Demo { once } => {
             let live = std::io::IsTerminal::is_terminal(&out);

@@ -196,3 +196,32 @@ fn listening_for_everyone_must_be_said_and_localhost_is_an_address() {
         ("[::]:0".to_owned(), "127.0.0.1:0".to_owned())
     );
 }
+
+#[test]
+fn a_file_is_read_without_its_secrets_and_not_one_of_them_is() {
+    let dir = tempfile::tempdir().unwrap_or_else(|error| unreachable!("{error}"));
+    let file = dir.path().join("sluice.yaml");
+    let write = |path: &Path, text: &str| std::fs::write(path, text).unwrap_or_else(|e| unreachable!("{e}"));
+    write(&dir.path().join("key"), "hush");
+    let text = "upstreams:
+  a: { base_url: 'http://h/v1', credentials: ['env:SLUICE_TEST_NOT_SET', 'file:./key', 'file:./gone'], headers: { x-k: 'env:ALSO_NOT_SET' }, models: { m: {} } }
+routes: { r: { targets: [ a/m ] } }
+callers: [ { name: one, key: 'env:ONE' }, { name: two, key: 'env:TWO' } ]
+records: { postgres: 'env:RECORDS' }
+tls: { cert_file: ./no-cert.pem, key_file: ./no-key.pem }
+";
+    write(&file, text);
+    let loaded = load_without_secrets(&file).unwrap_or_else(|errors| unreachable!("{errors}"));
+    let upstream = &loaded.config.upstreams["a"];
+    let keys: Vec<&str> = upstream.credentials.iter().map(|key| key.key.expose_secret()).collect();
+    assert!(keys.iter().all(|key| key.starts_with("stand-in-") && !key.contains("hush")), "{keys:?}");
+    assert!(loaded.config.callers.len() == 2 && loaded.config.tls.is_none());
+    let with = |from: &str, to: &str| {
+        write(&file, &text.replace(from, to));
+        load_without_secrets(&file).expect_err("a mistake").to_string()
+    };
+    assert!(with("env:ONE", "hush").contains("expected a secret by reference"));
+    assert!(with("env:ONE", "env:TWO").contains("another caller has this key"));
+    assert!(with(", key_file: ./no-key.pem", "").contains("missing key \"key_file\""));
+    assert!(with("env:ONE", "env:1").contains("the name of an environment variable"));
+}

@@ -10,6 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ParsedCertificate;
 
+use super::Secrets;
 use super::field::{Field, Map};
 
 /// Largest file of a certificate or key, bytes. A chain of four with large keys is a hundredth of it.
@@ -40,6 +41,10 @@ pub(super) fn read(field: &Field<'_>) -> Option<Tls> {
             return None;
         }
         let (certificates, key) = (m.require("cert_file"), m.require("key_file"));
+        // The key is a secret like others; without it there is nothing to serve with.
+        if key.cx.secrets == Secrets::StandIns {
+            return certificates.path().and(key.path()).and(None);
+        }
         let (chain, key_read) = (chain(&certificates), private_key(&key));
         identity(m, chain?, key_read?)
     })

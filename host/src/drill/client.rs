@@ -46,7 +46,7 @@ pub struct Ask {
     /// Path.
     pub path: String,
     /// Headers.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(String, String)>,
     /// Body.
     pub body: Bytes,
 }
@@ -159,7 +159,7 @@ impl Line {
         let mut request =
             Request::builder().method(method).uri(&ask.path).header("host", self.address.to_string());
         for (name, value) in &ask.headers {
-            request = request.header(*name, value);
+            request = request.header(name, value);
         }
         request.body(Full::new(ask.body.clone()))
     }

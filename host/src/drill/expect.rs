@@ -10,6 +10,13 @@ use super::order::{Form, Scenario};
 use crate::clock;
 use crate::config::{self, CommitRule, MinBudget, Route, RouteTarget};
 
+/// Start of a gateway with its plugins, warm-up, looking around afterwards.
+const AROUND: Duration = Duration::from_secs(3);
+/// A round of calls that are answered.
+const ANSWERED: Duration = Duration::from_millis(60);
+/// For calls that meet silence which nothing ends for the others.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// What calls are to end as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expect {
@@ -103,32 +110,72 @@ pub fn opens_after(breaker: &config::Breaker, successes: usize, most: usize) -> 
     (1..=most).find(|_| one(sluice_core::breaker::Lesson::Failure) == Some(BreakerState::Open))
 }
 
-/// The most that the calls of one scenario can take on a machine that has the time.
-pub fn at_most(
+/// How many calls are made in a scenario. Where silence costs each of them its wait, because no breaker spares the
+/// later ones, no more than wait within a minute.
+pub fn calls(
     scenario: Scenario,
     form: Form,
     route: &Route,
     breaker: &config::Breaker,
     (requests, concurrency): (usize, usize),
+) -> usize {
+    let Some(silence) = silence(form, route, breaker, (requests, concurrency)) else { return requests };
+    if scenario != Scenario::Slow || silence.spared {
+        return requests;
+    }
+    let rounds = SILENCE_MAX.as_millis() / silence.wait.as_millis().max(1);
+    requests.min(concurrency.saturating_mul(usize::try_from(rounds).unwrap_or(usize::MAX).max(1)))
+}
+
+/// What silence of the first target comes to.
+struct Silence {
+    /// How long whoever meets it waits.
+    wait: Duration,
+    /// Calls that meet it before a breaker opens.
+    meet: usize,
+    /// A breaker opens, and spares the others.
+    spared: bool,
+}
+
+fn silence(
+    form: Form,
+    route: &Route,
+    breaker: &config::Breaker,
+    (requests, concurrency): (usize, usize),
+) -> Option<Silence> {
+    let first = route.targets.iter().find(|target| fits(target, task(route)))?;
+    let own = limit(form, route, &first.target.key)?;
+    let served = expect(Scenario::Slow, form, route, &first.target.key) == Expect::Served;
+    // A deadline that comes before its own limit blames nobody.
+    let opens = opens_after(breaker, concurrency, requests).filter(|_| own <= time_to_try(route));
+    Some(Silence {
+        wait: if served { own } else { route.budget },
+        meet: opens.unwrap_or(requests),
+        spared: opens.is_some(),
+    })
+}
+
+/// The most that one scenario can take on a machine that has the time.
+pub fn at_most(
+    scenario: Scenario,
+    form: Form,
+    route: &Route,
+    breaker: &config::Breaker,
+    much: (usize, usize),
 ) -> Duration {
-    /// Start of the gateway with its plugins, warm-up, looking around afterwards.
-    const AROUND: Duration = Duration::from_secs(3);
-    /// A round of calls that are answered.
-    const ANSWERED: Duration = Duration::from_millis(60);
-    let rounds = |calls: usize| u32::try_from(calls.div_ceil(concurrency)).unwrap_or(u32::MAX);
-    let first = route.targets.iter().find(|target| fits(target, task(route)));
-    let (Scenario::Slow, Some(first)) = (scenario, first) else {
-        let pauses = route.retry.backoff_max * (route.retry.upstream + route.retry.rate_limit);
-        let failing = if scenario == Scenario::Healthy { Duration::ZERO } else { pauses };
-        return AROUND + (ANSWERED + failing) * rounds(requests);
-    };
-    let served = expect(scenario, form, route, &first.target.key) == Expect::Served;
-    let wait =
-        if served { limit(form, route, &first.target.key).unwrap_or(route.budget) } else { route.budget };
-    // Those that find the breaker closed wait, and once more whoever probes.
-    let waiting = opens_after(breaker, concurrency, requests).map_or(requests, |after| after.max(1));
-    let waits = (rounds(waiting) + 1).min(rounds(requests));
-    AROUND + ANSWERED * rounds(requests) + wait * waits
+    let rounds = |calls: usize| u32::try_from(calls.div_ceil(much.1)).unwrap_or(u32::MAX);
+    let all = rounds(calls(scenario, form, route, breaker, much));
+    // A rate limit without a hint is never sat out.
+    let pauses = route.retry.backoff_max * route.retry.upstream;
+    match (scenario, silence(form, route, breaker, much)) {
+        (Scenario::Healthy, _) | (_, None) => AROUND + ANSWERED * all,
+        (Scenario::Slow, Some(silence)) => {
+            // Once more whoever probes.
+            let waits = rounds(silence.meet).saturating_add(1).min(all);
+            AROUND + ANSWERED * all + (silence.wait + pauses) * waits
+        }
+        _ => AROUND + (ANSWERED + pauses) * all,
+    }
 }
 
 #[cfg(test)]
@@ -210,14 +257,24 @@ mod tests {
 
     #[test]
     fn silence_takes_as_long_as_the_limits_of_those_who_meet_it() {
-        let secs = |route: &str, top: &str, form| {
-            let config = config(route, top);
-            at_most(Scenario::Slow, form, &config.routes["r"], &config.breaker, (100, 10)).as_secs()
-        };
+        let off = "breaker: { consecutive: 1000, rate: { enabled: false } }";
         let two = "targets: [a/m, a/n]";
-        assert_eq!(secs(two, "", Form::Stream), 63);
-        assert_eq!(secs(two, "", Form::Plain), 123);
-        assert_eq!(secs("targets: [a/m]", "", Form::Plain), 243);
-        assert_eq!(secs(two, "breaker: { consecutive: 1000, rate: { enabled: false } }", Form::Plain), 603);
+        for (route, top, form, count, secs) in [
+            (two, "", Form::Stream, 100, 63),
+            (two, "", Form::Plain, 100, 123),
+            ("targets: [a/m]", "", Form::Plain, 100, 243),
+            (two, off, Form::Plain, 10, 63),
+            (two, off, Form::Stream, 20, 63),
+            ("targets: [a/m, a/n], budget: 30s", "", Form::Plain, 20, 63),
+            ("targets: [a/m], budget: 2s", "", Form::Plain, 100, 23),
+            ("targets: [a/m], budget: 10m", "", Form::Plain, 100, 1203),
+        ] {
+            let config = config(route, top);
+            let (route_, breaker) = (&config.routes["r"], &config.breaker);
+            assert_eq!(calls(Scenario::Slow, form, route_, breaker, (100, 10)), count, "{route} {form:?}");
+            let most = at_most(Scenario::Slow, form, route_, breaker, (100, 10));
+            assert_eq!(most.as_secs(), secs, "{route} {form:?}");
+            assert_eq!(calls(Scenario::Cut, form, route_, breaker, (100, 10)), 100);
+        }
     }
 }

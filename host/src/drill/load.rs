@@ -24,7 +24,7 @@ pub struct Load {
     /// In which form.
     pub form: Form,
     /// Headers of every call.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(String, String)>,
     /// The header that tells route or fallback; none: it is switched off.
     pub route_header: Option<String>,
     /// No call takes longer.
@@ -113,8 +113,10 @@ impl Load {
         let messages = serde_json::json!([{"role": "user", "content": "Who is there?"}]);
         let stream = self.form == Form::Stream;
         let body = serde_json::json!({"model": self.model, "stream": stream, "messages": messages});
-        let mut headers =
-            vec![("content-type", "application/json".to_owned()), ("x-request-id", id.to_owned())];
+        let mut headers = vec![
+            ("content-type".to_owned(), "application/json".to_owned()),
+            ("x-request-id".to_owned(), id.to_owned()),
+        ];
         headers.extend(self.headers.iter().cloned());
         Ask { path: "/v1/chat/completions".to_owned(), headers, body: Bytes::from(body.to_string()) }
     }

@@ -18,6 +18,8 @@ pub struct Order {
     pub scenarios: Vec<Scenario>,
     /// Forms of the calls.
     pub forms: Vec<Form>,
+    /// Headers of every call, names in lower case.
+    pub headers: Vec<(String, String)>,
     /// Calls of each scenario.
     pub requests: usize,
     /// Calls at a time.

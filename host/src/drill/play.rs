@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_core::kind::Role;
 
-use super::expect::{expect, task};
+use super::expect::{calls, expect, task};
 use super::judge::{Facts, Told, judge};
 use super::load::{Call, Load, route_header};
 use super::order::{Form, Order, Scenario};
@@ -60,7 +60,9 @@ impl Play<'_> {
         let seen_before = stage.seen();
         stage.behave(&failing, self.scenario.behaviour());
         let name = self.name("call");
-        let calls = load.run(&name, requests, concurrency, &stage.tracker, self.done).await?;
+        let much = (requests, concurrency);
+        let count = calls(self.scenario, self.form, self.route, &self.config.breaker, much);
+        let calls = load.run(&name, count, concurrency, &stage.tracker, self.done).await?;
         let after = stage.at_rest().await?;
         let seen: BTreeMap<Arc<str>, u64> = stage
             .seen()
@@ -101,9 +103,9 @@ impl Play<'_> {
     }
 
     fn load(&self, stage: &Stage) -> Load {
-        let mut headers: Vec<(&'static str, String)> = Vec::new();
-        headers.extend(stage.key.iter().map(|key| ("authorization", format!("Bearer {key}"))));
-        headers.extend(task(self.route).map(|task| ("x-sluice-task", task.to_owned())));
+        let mut headers = self.order.headers.clone();
+        headers.extend(stage.key.iter().map(|key| ("authorization".to_owned(), format!("Bearer {key}"))));
+        headers.extend(task(self.route).map(|task| ("x-sluice-task".to_owned(), task.to_owned())));
         Load {
             address: stage.address(),
             model: self.route.name.to_string(),

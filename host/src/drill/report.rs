@@ -103,6 +103,14 @@ pub fn section(section: &Section, order: &Order, out: &mut dyn Write) -> io::Res
     }
     aligned(&table, out)?;
     for row in &section.rows {
+        if row.requests < order.requests {
+            let n = row.requests;
+            writeln!(
+                out,
+                "  {}: {n} calls only: each waits, and no breaker spares the later ones",
+                row.scenario
+            )?;
+        }
         notes(row, out)?;
     }
     writeln!(out)?;

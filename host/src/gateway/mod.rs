@@ -28,7 +28,8 @@ use crate::config::{Config, Sources};
 use crate::generation::Generation;
 use crate::plugin::{self, Registry};
 use crate::policy::Policy;
-use crate::proxy::{LastCall, Shared};
+use crate::proxy::{self, LastCall, Shared};
+pub use crate::proxy::{Dry, Explained, Follows, Mishap, Step};
 use crate::server::{Admin, ConfigBoard, Health, Main};
 use crate::state::State;
 use crate::store::{Archive, StoreError};
@@ -213,6 +214,20 @@ impl Gateway {
     /// Metrics, events and records.
     pub fn telemetry(&self) -> &Telemetry {
         &self.shared.telemetry
+    }
+
+    /// What would become of a request that nobody sends, with the breakers of the targets in `down` open. What the
+    /// request supposes is learnt: not for a gateway that serves.
+    pub async fn explain(&self, dry: &Dry, down: &[String]) -> Explained {
+        let (generation, now) = (self.shared.current.load_full(), clock::now());
+        for cell in &generation.cells.targets {
+            if down.iter().any(|name| **name == **cell.key())
+                && let Ok(ticket) = cell.admit(now)
+            {
+                ticket.open(now);
+            }
+        }
+        proxy::explain(&self.shared, dry).await
     }
 
     /// Goes down in order: not ready at once, calls served for the window, streams run to their end up to

@@ -78,6 +78,13 @@ pub enum StartError {
     },
 }
 
+/// The answer of an upstream that behaves so, where that is an HTTP error: status, JSON body, the wait it asks for.
+#[must_use]
+pub fn error_answer(behaviour: Behaviour, model: &str) -> Option<(u16, String, Option<Duration>)> {
+    let failure = answer::Failure::of(behaviour.act, model)?;
+    Some((failure.status, failure.body().to_string(), failure.retry_after))
+}
+
 /// A running scripted upstream. It runs until `stop`, also when this handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Server {

@@ -18,7 +18,6 @@ use super::Shared;
 use super::call::Call;
 use super::caller;
 use super::error::Failure;
-use super::plan::Choice;
 use super::request::forwarded;
 use super::settle::Ledger;
 use super::trace;
@@ -71,17 +70,7 @@ pub(super) async fn admit(
         Ok((route, chat, headers, budget)) => {
             let retries = ledger.generation().cells.retry_budget.clone();
             retries.call(ledger.arrival());
-            let mut call = Box::new(Call {
-                choice: Choice::default(),
-                failed_credentials: Vec::new(),
-                own: None,
-                global: None,
-                route,
-                chat,
-                headers,
-                budget,
-                ledger,
-            });
+            let mut call = Box::new(Call::new(ledger, route, chat, headers, budget));
             match enter(&mut call).await {
                 Ok(()) => Ok(call),
                 Err(failure) => Err(NotAdmitted::Refused(call.ledger, failure)),
@@ -111,10 +100,24 @@ async fn read(
     let bytes = collect(body, limit, ledger.shared()).await?;
     // The client's own time to send it is not the gateway's.
     ledger.waited += clock::now().saturating_duration_since(ledger.arrival());
+    Ok(route(ledger, bytes, &head.headers, wire)?)
+}
+
+/// Finds the route of a request whose body is there, and what plugins are told about it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn route(
+    ledger: &mut Ledger,
+    bytes: Bytes,
+    headers: &HeaderMap,
+    wire: Wire,
+) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), Failure> {
+    let generation = ledger.generation().clone();
     let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
-    ledger.facts = facts(ledger, &chat, &head.headers);
+    ledger.facts = facts(ledger, &chat, headers);
     ledger.model = Some(ledger.facts.model.clone());
-    let wish = match head.headers.get("x-sluice-budget-ms") {
+    let wish = match headers.get("x-sluice-budget-ms") {
         None => None,
         Some(value) => {
             let wish = value.to_str().ok().and_then(budget::parse_budget_ms);
@@ -123,14 +126,14 @@ async fn read(
         }
     };
     let Some(route) = generation.route(&chat.model) else {
-        return Err(Failure::ModelNotFound { model: chat.model }.into());
+        return Err(Failure::ModelNotFound { model: chat.model });
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
     ledger.policy = route.policy.clone();
     ledger.model = Some(route.config.name.clone());
     caller::may_call(ledger, &route.config.name)?;
-    let mut headers = forwarded(&head.headers, &generation.config.forward_headers, ledger.id());
+    let mut headers = forwarded(headers, &generation.config.forward_headers, ledger.id());
     trace::clear_state(ledger.trace.as_deref(), &mut headers);
     Ok((route.clone(), chat, headers, budget))
 }

@@ -141,11 +141,7 @@ pub(super) async fn run(
             Ok(()) => error_body(&mut body, expected.limits.error_body).await,
             Err(_) => (Bytes::new(), None),
         };
-        return Err(Fault { status: Some(status), error, ..Fault::new(Stage::Body) }.with_body(
-            &text,
-            &head.headers,
-            wait_max,
-        ));
+        return Err(error_fault(status, &head.headers, &text, error, wait_max));
     }
     let answer = match readable {
         Ok(()) => answer::read(body, expected, outgoing.line, progress).await,
@@ -155,6 +151,18 @@ pub(super) async fn run(
         Ok((answer, first_content)) => Ok(Ready { headers: head.headers, status, first_content, answer }),
         Err(fault) => Err(Fault { status: Some(status), ..fault }.with_headers(&head.headers, wait_max)),
     }
+}
+
+/// The fault of an answer that is an HTTP error.
+pub(super) fn error_fault(
+    status: u16,
+    headers: &HeaderMap,
+    text: &Bytes,
+    error: Option<ProviderError>,
+    wait_max: Duration,
+) -> Fault {
+    let fault = Fault { status: Some(status), error, ..Fault::new(Stage::Body) };
+    fault.with_body(text, headers, wait_max)
 }
 
 fn transport_fault(error: &ExchangeError) -> Fault {

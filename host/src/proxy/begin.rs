@@ -70,16 +70,16 @@ impl From<Failure> for NotBegun {
 impl Call {
     /// Takes what an attempt needs: the ticket first, so that one call alone waits as the probe; then a
     /// credential and the permits.
-    pub async fn place(&mut self, position: usize) -> Result<Place, NotBegun> {
+    pub async fn place(&mut self, position: usize, now: Instant) -> Result<Place, NotBegun> {
         let route = self.route.clone();
         let target = &route.targets[position];
-        let Ok(ticket) = target.cell.admit(clock::now()) else {
+        let Ok(ticket) = target.cell.admit(now) else {
             self.ledger.skipped(target);
             return Err(NotBegun::Skipped);
         };
         let permits = self.permits(target).await?;
         let failed = self.failed_with(target);
-        let credential = match target.upstream.pick(clock::now(), &failed) {
+        let credential = match target.upstream.pick(clock::now().max(now), &failed) {
             Pick::Lease(lease) => Some(lease),
             Pick::NoneNeeded => None,
             Pick::AllAside(_) | Pick::NoneLeft => {

@@ -66,15 +66,27 @@ enum Tried {
 }
 
 impl Call {
+    /// A call that has no place yet.
+    pub fn new(
+        ledger: Box<Ledger>,
+        route: Arc<Route>,
+        chat: ChatRequest,
+        headers: HeaderMap,
+        budget: Budget,
+    ) -> Self {
+        let (choice, failed_credentials) = (Choice::default(), Vec::new());
+        Self { own: None, ledger, route, chat, headers, budget, global: None, choice, failed_credentials }
+    }
+
     /// Works until there is something to show.
     ///
     /// # Errors
     /// What the client is to be told.
     pub async fn run(&mut self) -> Result<(Attempt, Ready), Failure> {
-        self.plan().await?;
+        self.plan(clock::now()).await?;
         let mut choosing = Choosing::new(self.budget, self.rules(), self.route.targets.len());
         loop {
-            let next = self.next_position(choosing.course()).await?;
+            let next = self.next_position(choosing.course(), clock::now()).await?;
             let entering = match choosing.choose(next) {
                 Ok(entering) => entering,
                 Err(Some(last)) => return Err(last.failure),
@@ -87,7 +99,8 @@ impl Call {
         }
     }
 
-    fn rules(&self) -> Rules {
+    /// What the route allows.
+    pub fn rules(&self) -> Rules {
         let retry = &self.route.config.retry;
         Rules {
             max_switches: self.route.config.max_switches,
@@ -101,7 +114,7 @@ impl Call {
     async fn stay(&mut self, mut entering: Entering<Judged>) -> Result<Stayed, Failure> {
         let position = entering.position();
         loop {
-            let after = match self.place(position).await {
+            let after = match self.place(position, clock::now()).await {
                 Ok(place) => match self.attempt(entering, place).await? {
                     Tried::Served(served) => return Ok(Stayed::Served(served)),
                     Tried::Failed(after) => *after,
@@ -123,7 +136,7 @@ impl Call {
             entering = match after {
                 After::Retry(pausing) => self.pause(position, pausing).await?,
                 After::Switch { to, after } => {
-                    self.choice.after = Some((after, self.choice.current_context(&self.route)));
+                    self.leaves(after);
                     let (name, left) = (&self.route.config.name, to.course().left(clock::now()));
                     self.ledger.shared().telemetry.metrics().switch(name, left);
                     return Ok(Stayed::Left(Box::new(to)));
@@ -140,6 +153,11 @@ impl Call {
         }
     }
 
+    /// The target that was tried is left for another, after a failure of this kind.
+    pub fn leaves(&mut self, after: FailureKind) {
+        self.choice.after = Some((after, self.choice.current_context(&self.route)));
+    }
+
     /// One attempt, from the moment everything it needs is there.
     async fn attempt(&mut self, entering: Entering<Judged>, place: Place) -> Result<Tried, Failure> {
         let (position, now) = (entering.position(), clock::now());
@@ -154,7 +172,7 @@ impl Call {
             }
             Err(fault) => fault,
         };
-        let judged = judge::judge(self, attempt, &fault).await?;
+        let judged = judge::judge(self, attempt, &fault, clock::now()).await?;
         if fault.by_deadline {
             return Err(Failure::BudgetExhausted);
         }
@@ -166,7 +184,7 @@ impl Call {
 
     /// What an attempt at a target has for itself, and what it has until its first content where the route holds
     /// a stream back to its end.
-    fn limits(&self, position: usize) -> (Duration, Option<Duration>) {
+    pub fn limits(&self, position: usize) -> (Duration, Option<Duration>) {
         let limits = &self.target(position).config;
         match (self.chat.stream, self.route.config.commit) {
             (false, _) => (limits.attempt, None),
@@ -176,19 +194,19 @@ impl Call {
     }
 
     /// Takes one retry or switch from what all requests share.
-    fn take_from_budget(&self, now: Instant) -> bool {
+    pub fn take_from_budget(&self, now: Instant) -> bool {
         self.ledger.generation().cells.retry_budget.take(now)
     }
 
     /// A credential whose wait is sat out may be used once more.
-    fn forgive(&mut self, position: usize, credential: Option<usize>) {
+    pub fn forgive(&mut self, position: usize, credential: Option<usize>) {
         let name = self.target(position).upstream.name().clone();
         self.failed_credentials.retain(|(upstream, index)| *upstream != name || Some(*index) != credential);
     }
 
     /// The client's body as this target gets it. In the place of the first choice, or after a timeout, its
     /// answer may be limited so that it can still come in time.
-    fn body_for(&mut self, position: usize) -> Bytes {
+    pub fn body_for(&mut self, position: usize) -> Bytes {
         let target = &self.route.targets[position];
         let late = self.choice.role(position) == Role::Fallback || self.ledger.timed_out();
         let limit = target.config.fallback_max_tokens.filter(|_| late && self.chat.wire.limits_output());
@@ -260,7 +278,7 @@ impl Call {
 
     /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the
     /// last failure there was.
-    fn outlook(
+    pub fn outlook(
         &self,
         now: Instant,
         position: usize,

@@ -49,6 +49,13 @@ pub(super) fn identify(generation: &Generation, headers: &HeaderMap) -> Result<O
     Ok(Some(Known { config: config.clone(), cell: cell.clone() }))
 }
 
+/// The caller of a name, as though its key had come; none: there is no such caller.
+pub(super) fn named(generation: &Generation, name: &str) -> Option<Known> {
+    let mut pairs = generation.config.callers.iter().zip(&generation.cells.callers);
+    let (config, cell) = pairs.find(|(config, _)| *config.name == *name)?;
+    Some(Known { config: config.clone(), cell: cell.clone() })
+}
+
 /// The key of a request; empty: none, or one that cannot be read.
 fn presented(headers: &HeaderMap) -> &[u8] {
     let one = |name: HeaderName| {

@@ -128,6 +128,14 @@ async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Opti
     Some(ledger.note_asked(asked).0)
 }
 
+/// The headers of ours on an answer that is not there. None: a tagger that must answer could not.
+pub(super) async fn head_alone(ledger: &mut Ledger) -> Option<HeaderMap> {
+    let tags = tags(ledger, None, 200).await?;
+    let mut head = HeaderMap::new();
+    add_own(ledger, tags, &mut head);
+    Some(head)
+}
+
 fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
     for tag in tags.into_iter().filter(|tag| tag.sink != Sink::Record) {
         if let (Some(name), Ok(value)) = (header_name(&tag.name), HeaderValue::from_str(&tag.value)) {

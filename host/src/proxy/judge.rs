@@ -9,7 +9,6 @@ use super::begin::Attempt;
 use super::call::Call;
 use super::error::Failure;
 use super::fault::Fault;
-use crate::clock;
 use crate::generation::Target;
 use crate::state::{AsideState, Lease};
 use crate::telemetry::decisions::VerdictRow;
@@ -56,8 +55,12 @@ impl AsRef<Verdict> for Judged {
 ///
 /// # Errors
 /// When a classifier that must decide could not: nobody is blamed then.
-pub(super) async fn judge(call: &mut Call, attempt: Attempt, fault: &Fault) -> Result<Judged, Failure> {
-    let now = clock::now();
+pub(super) async fn judge(
+    call: &mut Call,
+    attempt: Attempt,
+    fault: &Fault,
+    now: Instant,
+) -> Result<Judged, Failure> {
     let credential = attempt.credential.as_ref().map(Lease::index);
     let verdict = if fault.by_deadline {
         let breaker = if fault.limit_over { BreakerEffect::Count } else { BreakerEffect::Ignore };

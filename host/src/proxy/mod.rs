@@ -12,6 +12,7 @@ mod clocks;
 mod commit;
 mod ending;
 mod error;
+mod explain;
 mod fault;
 mod fit;
 mod gather;
@@ -38,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use body::Body;
+pub use explain::{Dry, Explained, Follows, Mishap, Step, TargetLine, explain};
 pub use last_call::LastCall;
 
 use crate::generation::Generation;

@@ -11,7 +11,6 @@ use super::call::Call;
 use super::error::Failure;
 use super::fit::{self, Lack};
 use super::judge::Judged;
-use crate::clock;
 use crate::generation::{Route, Target};
 use crate::state::{Able, AsideState};
 use crate::telemetry::decisions::ScoreRow;
@@ -84,30 +83,35 @@ impl Blocked {
     }
 }
 
+impl std::fmt::Display for Blocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open(_) => f.write_str("its breaker is open"),
+            Self::Cooling(_, kind) => write!(f, "it is cooling after {kind}"),
+            Self::Aside(_, state) => write!(f, "all its credentials are set aside after {}", state.kind()),
+        }
+    }
+}
+
 impl Call {
     /// Makes the plan, once, before the first attempt.
     ///
     /// # Errors
     /// When there is nobody to try.
-    pub async fn plan(&mut self) -> Result<(), Failure> {
+    pub async fn plan(&mut self, now: Instant) -> Result<(), Failure> {
         if self.route.policy.denies() {
             return Err(Failure::PluginDenied);
         }
-        let now = clock::now();
-        let route = self.route.clone();
-        let blocked: Vec<Option<Blocked>> = route.targets.iter().map(|t| Blocked::of(t, now)).collect();
-        let standings: Vec<Standing> = blocked
-            .iter()
-            .enumerate()
-            .map(|(position, blocked)| match blocked {
-                _ if !self.lacks(position).is_empty() => Standing::Unfit,
-                Some(_) => Standing::Unable,
-                None => Standing::Able,
-            })
-            .collect();
+        let blocked: Vec<Option<Blocked>> = self.route.targets.iter().map(|t| Blocked::of(t, now)).collect();
+        let standing = |(position, blocked): (usize, &Option<Blocked>)| match blocked {
+            _ if !self.lacks(position).is_empty() => Standing::Unfit,
+            Some(_) => Standing::Unable,
+            None => Standing::Able,
+        };
+        let standings: Vec<Standing> = blocked.iter().enumerate().map(standing).collect();
         let able: Vec<usize> = (0..standings.len()).filter(|&i| standings[i] == Standing::Able).collect();
         let mut scores = vec![None; standings.len()];
-        for (&position, score) in able.iter().zip(self.scores(&able, true).await?) {
+        for (&position, score) in able.iter().zip(self.scores(&able, true, now).await?) {
             scores[position] = score;
         }
         let plan = Plan::new(&standings, &scores);
@@ -146,8 +150,11 @@ impl Call {
 
     /// The position to try next. After a failed attempt, the routers are asked again when there is still
     /// something to choose.
-    pub async fn next_position(&mut self, course: &Course<Judged>) -> Result<Option<usize>, Failure> {
-        let now = clock::now();
+    pub async fn next_position(
+        &mut self,
+        course: &Course<Judged>,
+        now: Instant,
+    ) -> Result<Option<usize>, Failure> {
         let after = self.choice.after.take();
         let route = self.route.clone();
         let may = |p: &usize| match after {
@@ -166,7 +173,7 @@ impl Call {
             .filter(may)
             .collect();
         if self.ledger.attempts() > 0 && route.policy.asks_routers(left.len()) {
-            let scores = self.scores(&left, false).await?;
+            let scores = self.scores(&left, false, now).await?;
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
             scored.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -177,11 +184,15 @@ impl Call {
     }
 
     /// A score for each position; all equal where nobody is asked.
-    async fn scores(&mut self, positions: &[usize], first: bool) -> Result<Vec<Option<f64>>, Failure> {
+    async fn scores(
+        &mut self,
+        positions: &[usize],
+        first: bool,
+        now: Instant,
+    ) -> Result<Vec<Option<f64>>, Failure> {
         if !self.route.policy.asks_routers(positions.len()) {
             return Ok(vec![Some(1.0); positions.len()]);
         }
-        let now = clock::now();
         let route = self.route.clone();
         let candidates: Vec<Candidate> =
             positions.iter().map(|&p| self.target(p).cell.candidate_numbers(now)).collect();
@@ -226,6 +237,16 @@ impl Call {
             Failure::RateLimited { wait }
         } else {
             Failure::NoHealthyTarget { wait }
+        }
+    }
+
+    /// Why a target cannot take the call now, in words: what it lacks for good, else what keeps it off at the moment.
+    pub fn left_out(&self, position: usize, now: Instant) -> Vec<String> {
+        let lacks = self.lacks(position);
+        if lacks.is_empty() {
+            Blocked::of(self.target(position), now).iter().map(Blocked::to_string).collect()
+        } else {
+            lacks.iter().map(Lack::to_string).collect()
         }
     }
 

@@ -335,7 +335,7 @@ async fn settle_broken(
     };
     let fault = Fault { transport, status: Some(200), error, ..Fault::new(Stage::Stream) };
     // Whatever the classifiers say, the stream is over; they only teach the breaker.
-    drop(judge::judge(&mut call, attempt, &fault).await);
+    drop(judge::judge(&mut call, attempt, &fault, clock::now()).await);
     event
 }
 

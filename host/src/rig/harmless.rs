@@ -161,6 +161,7 @@ routes: { r: { targets: [ a/n, { target: b/m, weight: 2.0 } ], budget: 9s }, s: 
 callers: [ { name: c, key: 'env:C' } ]
 records: { postgres: 'env:P' }
 cors: { origins: ['*'] }
+traces: { otlp: 'https://collector.example.com' }
 ";
         let env = |name: &str| Some(format!("postgres://hush-and-hush-{name}"));
         let config = config::parse(text, Path::new("c.yaml"), &env).unwrap().config;
@@ -191,6 +192,7 @@ cors: { origins: ['*'] }
             route.targets.iter().all(|target| target.target.upstream.base.authority.host() == "127.0.0.1")
         );
         assert!(harmless.callers.is_empty() && harmless.records.is_none() && harmless.file.is_none());
+        assert!(harmless.traces.is_none() && harmless.tls.is_none() && harmless.cors.is_none());
         assert!(harmless.state_dir.starts_with(folder.state()));
     }
 }

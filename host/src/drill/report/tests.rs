@@ -45,13 +45,21 @@ fn found() -> (Vec<Section>, Order) {
             broken: vec![broken],
             ..row(Scenario::Unavailable)
         },
-        Row { errors: 3, interrupted: 3, codes, expect: Expect::Clean(why), ..row(Scenario::Cut) },
+        Row {
+            requests: 20,
+            errors: 3,
+            interrupted: 3,
+            codes,
+            expect: Expect::Clean(why),
+            ..row(Scenario::Cut)
+        },
     ];
     let section =
         Section { route: "chat\n".into(), form: Form::Stream, direct: times(19), direct_first: None, rows };
     let order = Order {
         config: PathBuf::from("sluice.yaml"),
         routes: Vec::new(),
+        headers: Vec::new(),
         scenarios: Scenario::ALL.to_vec(),
         forms: vec![Form::Stream],
         requests: 100,
@@ -77,6 +85,7 @@ route chat\u{fffd}, streaming: 100 calls, 10 at a time
   503            2         98  20.0 ms  40.0 ms   10.0 s     3.0 ms     6.0 ms  a/m open ×1
   cut            3          0  20.0 ms  40.0 ms   10.0 s     3.0 ms     6.0 ms  -
   BROKEN 503 served: 2 of 100 calls: an error\u{fffd}[31m (request drill-call-7)
+  cut: 20 calls only: each waits, and no breaker spares the later ones
   cut: 3 clean errors (upstream_interrupted ×3): after the first content nothing can replace an answer
 
 1 promise was broken in 3 scenarios; 12.0 s

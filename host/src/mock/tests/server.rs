@@ -75,6 +75,20 @@ async fn the_whole_server_can_be_told_and_told_otherwise() {
 }
 
 #[tokio::test]
+async fn a_model_does_what_it_is_told_and_not_what_its_name_says_and_no_other_does() {
+    let mock = Mock::quick().await;
+    mock.server.set_behaviour_of("mock-cut-3", Behaviour::default());
+    mock.server.set_behaviour_of("gpt", Behaviour { slow: Duration::ZERO, act: Act::Status(502) });
+    assert_eq!(mock.call("mock-cut-3", false).await.status(), 200);
+    assert_eq!(mock.call("gpt", false).await.status(), 502);
+    assert_eq!(mock.call("gpt-2", false).await.status(), 200);
+    assert_eq!(mock.call("mock-status-503", false).await.status(), 503);
+    mock.server.set_behaviour_of("gpt", Behaviour::default());
+    assert_eq!(mock.call("gpt", false).await.status(), 200);
+    mock.end().await;
+}
+
+#[tokio::test]
 async fn failing_for_a_time_ends_with_that_time() {
     let settings = Settings { fail_for: Duration::from_secs(600), ..Settings::default() };
     let shared = Shared::new(settings);
