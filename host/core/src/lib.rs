@@ -21,6 +21,7 @@ pub mod latency;
 pub mod lens;
 pub mod machine;
 pub mod plan;
+pub mod quota;
 pub mod retention;
 pub mod retry_after;
 pub mod retry_budget;

@@ -12,7 +12,6 @@ mod cors;
 mod field;
 mod finding;
 mod headers;
-mod later;
 mod plugin_names;
 mod records;
 mod reference;

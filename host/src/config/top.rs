@@ -16,7 +16,7 @@ use super::field::{Cx, Field, Map, SOME};
 use super::headers::Use;
 use super::shown::Shown;
 use super::tree::Node;
-use super::{caller, cors, later, records, route, tls, traces, upstream};
+use super::{caller, cors, records, route, tls, traces, upstream};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -188,13 +188,10 @@ pub(super) const TAG_NAMES: [(&str, &str); 9] = [
 ];
 
 fn tags(field: &Field<'_>) -> Tags {
-    field.map(|m| {
-        m.later(later::TAGS);
-        Tags {
-            in_body: false,
-            expose_upstream: m.get("expose_upstream").flag().unwrap_or(true),
-            names: m.get("names").map(tag_names),
-        }
+    field.map(|m| Tags {
+        in_body: m.get("in_body").flag().unwrap_or(false),
+        expose_upstream: m.get("expose_upstream").flag().unwrap_or(true),
+        names: m.get("names").map(tag_names),
     })
 }
 

@@ -9,11 +9,12 @@ use http::header::AUTHORIZATION;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use secrecy::SecretString;
+use sluice_core::quota::Limits;
 
 use super::checked::{BaseUrl, Capability, Credential, Gate, Model, Price, Probe, Upstream};
 use super::field::{Field, Map, SOME};
 use super::headers::{Use, refused};
-use super::{later, top};
+use super::top;
 
 /// Largest file of root certificates, bytes.
 const CERTIFICATES_MAX: u64 = 4 << 20;
@@ -61,7 +62,10 @@ fn read(m: &Map<'_>, name: &Arc<str>, gates: Gate) -> Account {
     let pool_idle = m.get("pool_idle").duration(Duration::ZERO).unwrap_or(Duration::from_secs(15));
     let ca_file = m.get("ca_file").certificates();
     let probe = m.get("probe").map(probe);
-    m.later(later::UPSTREAM);
+    let quota = m.get("quota").map(|m| {
+        let limit = |key| m.get(key).count(1..=1_000_000_000);
+        Limits { requests: limit("requests_per_minute"), tokens: limit("tokens_per_minute") }
+    });
     let upstream = base.map(|base| {
         Arc::new(Upstream {
             name: Arc::clone(name),
@@ -72,6 +76,7 @@ fn read(m: &Map<'_>, name: &Arc<str>, gates: Gate) -> Account {
             headers,
             pool_idle,
             ca_file,
+            quota: (quota != Limits::default()).then_some(quota),
             probe,
             region,
         })

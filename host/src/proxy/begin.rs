@@ -95,6 +95,8 @@ impl Call {
         let route = self.route.clone();
         let target = &route.targets[position];
         let Place { ticket, credential, permits } = place;
+        let (input, output) = self.estimate();
+        self.ledger.quota = target.upstream.uses(now, input.saturating_add(output));
         let role = self.choice.role(position);
         let number = self.ledger.attempt_begins(target, role, ticket.is_probe(), now);
         let hold = Hold {

@@ -34,6 +34,14 @@ impl Body {
         Self(Kind::Relay(relay))
     }
 
+    /// With other bytes, where all of them are there.
+    pub(super) fn mapped(self, change: impl FnOnce(Bytes) -> Bytes) -> Self {
+        match self.0 {
+            Kind::Full(Some(bytes)) => Self::full(change(bytes)),
+            other => Self(other),
+        }
+    }
+
     /// The call runs until the last of these bytes is written. A relay sees to that itself.
     pub(super) fn runs(self, running: TaskTrackerToken) -> Self {
         match self.0 {

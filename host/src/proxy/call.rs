@@ -357,6 +357,12 @@ impl Call {
         }
     }
 
+    /// Tokens: the input as it was estimated and, where the request limits it, the whole output.
+    pub fn estimate(&self) -> (u64, u64) {
+        let each = u64::from(self.chat.max_output_tokens.unwrap_or(0));
+        (self.chat.input_tokens.into(), each.saturating_mul(self.chat.choices.into()))
+    }
+
     /// The target at a position of the route.
     pub fn target(&self, position: usize) -> &Target {
         &self.route.targets[position]

@@ -100,9 +100,7 @@ pub(super) async fn enter(call: &mut Call) -> Result<Option<Spending>, Failure> 
 /// The input as it was estimated and, where the request limits it, the whole output, at the price of the
 /// dearest target.
 fn estimate(call: &Call) -> Need {
-    let input = u64::from(call.chat.input_tokens);
-    let each = u64::from(call.chat.max_output_tokens.unwrap_or(0));
-    let output = each.saturating_mul(call.chat.choices.into());
+    let (input, output) = call.estimate();
     let targets = call.route.targets.iter();
     let dearest = targets.map(|target| cost(&target.config.target, input, output)).max();
     Need { tokens: input.saturating_add(output), cost: dearest.unwrap_or_default() }

@@ -63,6 +63,7 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
                 estimated: true,
             }));
             drop(served(&mut call, attempt));
+            let body = call.ledger.marked(body);
             Body::full(body).runs(call.ledger.shared().running.token())
         }
     };
@@ -104,6 +105,9 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
         budget_left: ledger.budget.map(|b| b.left(clock::now())),
     };
     let mut response = error_response(failure, context);
+    if ledger.budget.is_some() {
+        response = response.map(|body| body.mapped(|bytes| ledger.marked(bytes)));
+    }
     add_own(&mut ledger, tags, response.headers_mut());
     response.map(|body| body.runs(ledger.shared().running.token()))
 }

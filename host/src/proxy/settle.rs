@@ -26,7 +26,7 @@ use super::trace;
 use crate::clock;
 use crate::generation::{Generation, Target};
 use crate::policy::{self, Policy};
-use crate::state::Spending;
+use crate::state::{QuotaUse, Spending};
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};
 use crate::telemetry::metrics::{AttemptResult, AttemptSummary};
@@ -63,6 +63,8 @@ pub(super) struct Ledger {
     pub caller: Option<Known>,
     /// What it has taken of its caller's limits, once it is let in.
     pub spending: Option<Spending>,
+    /// What the last attempt counts for against the quota of its upstream.
+    pub quota: Option<QuotaUse>,
     /// Plugins that were asked, in order, each once.
     asked: Vec<PluginRef>,
     attempts: Vec<AttemptNote>,
@@ -115,6 +117,7 @@ impl Ledger {
             budget: None,
             caller: None,
             spending: None,
+            quota: None,
             asked: Vec::new(),
             attempts: Vec::new(),
             first_failure: None,
@@ -241,6 +244,12 @@ impl Ledger {
         let Some(note) = self.attempts.last_mut() else { return };
         note.record.kind = Some(kind);
         note.record.status = status.or(note.record.status);
+        if note.committed.is_none()
+            && let Some(quota) = self.quota.take()
+        {
+            // A provider that refuses has generated nothing.
+            quota.settle(now, 0);
+        }
         note.record.took = note.committed.unwrap_or_else(|| now.saturating_duration_since(note.started));
         if upstream_request_id.is_some() {
             note.record.upstream_request_id = upstream_request_id;
@@ -415,6 +424,7 @@ impl Drop for Ledger {
         });
         self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
         self.settle_spending(ending.outcome);
+        self.settle_quota();
         let telemetry = self.shared.telemetry.clone();
         let trace = self.trace.take();
         let asks = self.policy.wants_record_tags() && !self.tagger_denied;

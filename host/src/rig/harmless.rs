@@ -121,6 +121,7 @@ fn stand_in(upstream: &Upstream, at: Option<SocketAddr>) -> Upstream {
         headers: upstream.headers.iter().map(made_up).collect(),
         pool_idle: upstream.pool_idle,
         ca_file: None,
+        quota: upstream.quota,
         probe: Probe::Passive,
         region: upstream.region.clone(),
     }

@@ -29,7 +29,7 @@ pub use caller::{CallerCell, Spending};
 pub use gate::{Gate, GatePage, GateRefusal, Permit};
 pub use sluice_core::gate::Priority;
 pub use target_cell::{Able, Running, TargetCell, TargetPage, Ticket};
-pub use upstream::{Aside, AsideState, CredentialPage, Lease, Pick, UpstreamCell};
+pub use upstream::{Aside, AsideState, CredentialPage, Lease, Pick, QuotaUse, UpstreamCell};
 
 /// Is told what happens in here, for metrics and events. Called outside of locks, so two calls about one
 /// target may come in another order than the changes: what must be exact is read from the pages instead.
@@ -142,8 +142,10 @@ impl State {
             let gate = before.map(|before| before.gate.clone());
             let gate = self.gate(gate, &format!("upstream:{name}"), upstream.gate);
             let credentials = upstream::keep(&upstream.credentials, before);
-            cells.insert(name.clone(), Arc::new(UpstreamCell::new(name, &gate, &credentials)));
-            kept.upstreams.insert(id, upstream::Kept { gate, credentials });
+            let quota = upstream::keep_quota(upstream.quota, before);
+            let behind = upstream::Kept { gate, credentials, quota };
+            cells.insert(name.clone(), Arc::new(UpstreamCell::new(name, &behind)));
+            kept.upstreams.insert(id, behind);
         }
         cells
     }

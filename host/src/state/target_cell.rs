@@ -69,7 +69,8 @@ pub struct TargetPage {
     pub latency: Option<Percentiles>,
     /// Time to first content of streams.
     pub first_content: Option<Percentiles>,
-    /// Share of the provider's quota left, where it told within the last minute.
+    /// Share of the provider's quota left: what it told within the last minute, else what is left of the configured one
+    /// by our own count.
     pub quota_left: Option<f64>,
 }
 
@@ -244,6 +245,7 @@ impl TargetCell {
     /// For pages and metrics.
     pub fn page(&self, now: Instant) -> TargetPage {
         let in_flight = self.kept.in_flight.load(Ordering::Relaxed);
+        let counted = self.upstream.quota_left(now);
         let mut inner = lock(&self.kept.inner);
         let known = |(left, at): (f64, Instant)| {
             (now.saturating_duration_since(at) < QUOTA_KNOWN_FOR).then_some(left)
@@ -256,7 +258,7 @@ impl TargetCell {
             last_minute: inner.success.last_minute(now),
             latency: inner.latency.percentiles(now),
             first_content: inner.first_content.percentiles(now),
-            quota_left: inner.quota.and_then(known),
+            quota_left: inner.quota.and_then(known).or(counted),
         }
     }
 }

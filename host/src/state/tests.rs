@@ -63,6 +63,7 @@ pub(super) fn upstream(name: &str, path: &str, keys: &[&str]) -> Arc<config::Ups
         headers: Vec::new(),
         pool_idle: SECOND,
         ca_file: None,
+        quota: None,
         probe: config::Probe::Passive,
         region: None,
     })

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use secrecy::{ExposeSecret, SecretString};
 use sluice_core::kind::FailureKind;
+use sluice_core::quota::{Limits, Quota, Taken};
 
 use super::{Gate, lock};
 use crate::config;
@@ -83,12 +84,41 @@ pub struct UpstreamCell {
     name: Arc<str>,
     gate: Arc<Gate>,
     credentials: Vec<Arc<Credential>>,
+    /// Where a quota is configured.
+    quota: Option<Arc<Mutex<Quota>>>,
 }
 
 /// What outlives a configuration.
 pub(super) struct Kept {
     pub(super) gate: Arc<Gate>,
     pub(super) credentials: Vec<Arc<Credential>>,
+    pub(super) quota: Option<Arc<Mutex<Quota>>>,
+}
+
+/// The quota of a new configuration. What was sent under the one before stays sent.
+pub(super) fn keep_quota(configured: Option<Limits>, before: Option<&Kept>) -> Option<Arc<Mutex<Quota>>> {
+    let limits = configured?;
+    Some(match before.and_then(|before| before.quota.clone()) {
+        Some(quota) => {
+            lock(&quota).set(limits);
+            quota
+        }
+        None => Arc::new(Mutex::new(Quota::new(limits))),
+    })
+}
+
+/// What one attempt counts for against the quota of its upstream. Dropped, its estimate stands for a minute.
+#[derive(Debug)]
+pub struct QuotaUse {
+    quota: Arc<Mutex<Quota>>,
+    taken: Taken,
+}
+
+impl QuotaUse {
+    /// It took so many tokens.
+    pub fn settle(self, now: Instant, tokens: u64) {
+        lock(&self.quota).settle(now, &self.taken, tokens);
+    }
 }
 
 #[derive(Debug)]
@@ -124,8 +154,25 @@ pub(super) fn keep(configured: &[config::Credential], before: Option<&Kept>) -> 
 }
 
 impl UpstreamCell {
-    pub(super) fn new(name: &Arc<str>, gate: &Arc<Gate>, credentials: &[Arc<Credential>]) -> Self {
-        Self { name: name.clone(), gate: gate.clone(), credentials: credentials.to_vec() }
+    pub(super) fn new(name: &Arc<str>, kept: &Kept) -> Self {
+        Self {
+            name: name.clone(),
+            gate: kept.gate.clone(),
+            credentials: kept.credentials.clone(),
+            quota: kept.quota.clone(),
+        }
+    }
+
+    /// An attempt of about so many tokens begins. None: no quota is configured.
+    pub fn uses(&self, now: Instant, tokens: u64) -> Option<QuotaUse> {
+        let quota = self.quota.clone()?;
+        let taken = lock(&quota).take(now, tokens);
+        Some(QuotaUse { quota, taken })
+    }
+
+    /// Share of the configured quota that is left by our own count, 0 to 1; none: none is configured.
+    pub fn quota_left(&self, now: Instant) -> Option<f64> {
+        lock(self.quota.as_ref()?).left(now)
     }
 
     /// Its name.

@@ -163,33 +163,42 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         let (telemetry, closing) = (self.telemetry.clone(), self.closing.clone());
-        while !closing.is_cancelled() {
-            tokio::select! {
-                () = telemetry.traces().filled() => {}
-                () = closing.cancelled() => break,
-            }
-            tokio::select! {
-                () = tokio::time::sleep(GATHER) => {}
-                () = closing.cancelled() => break,
-            }
-            self.empty(&closing).await;
-        }
-        let last = tokio::time::timeout(LAST, self.empty(&CancellationToken::new())).await;
-        if last.is_err() {
-            tracing::warn!(event = "traces_lost", "spans were not sent before the end");
+        let too_late = async {
+            closing.cancelled().await;
+            tokio::time::sleep(LAST).await;
+        };
+        tokio::select! {
+            () = Box::pin(self.work()) => {}
+            () = too_late => tracing::warn!(event = "traces_lost", "spans were not sent before the end"),
         }
         let left = telemetry.traces().take(usize::MAX);
         telemetry.metrics().spans_dropped(left.iter().map(Traced::spans).sum());
     }
 
-    /// Sends all that is queued, until `stop`.
-    async fn empty(&mut self, stop: &CancellationToken) {
-        while !stop.is_cancelled() {
+    /// Sends what comes until nothing more is to come, and then what is there.
+    async fn work(&mut self) {
+        let (telemetry, closing) = (self.telemetry.clone(), self.closing.clone());
+        while !closing.is_cancelled() {
+            tokio::select! {
+                () = telemetry.traces().filled() => {}
+                () = closing.cancelled() => {}
+            }
+            tokio::select! {
+                () = tokio::time::sleep(GATHER) => {}
+                () = closing.cancelled() => {}
+            }
+            self.empty().await;
+        }
+    }
+
+    /// Sends all that is queued.
+    async fn empty(&mut self) {
+        loop {
             let batch = self.telemetry.traces().take(BATCH);
             if batch.is_empty() {
                 return;
             }
-            Box::pin(self.deliver(batch)).await;
+            self.deliver(batch).await;
         }
     }
 

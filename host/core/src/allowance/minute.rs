@@ -16,7 +16,7 @@ const ENTRY: Duration = Duration::from_secs(1);
 
 /// What was taken of one thing, and how much of it may be.
 #[derive(Debug)]
-pub(super) struct Minute {
+pub(crate) struct Minute {
     /// None: as much as anybody likes. It is counted all the same, so that a limit that comes later is right.
     limit: Option<u64>,
     /// Ascending in every field but the amount.
@@ -41,20 +41,20 @@ impl Entry {
 
 /// Where an amount was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(crate) struct Place(u64);
 
 impl Minute {
     /// Nothing taken.
-    pub(super) const fn new(limit: Option<u64>) -> Self {
+    pub(crate) const fn new(limit: Option<u64>) -> Self {
         Self { limit, entries: VecDeque::new(), used: 0, next: 0 }
     }
 
     /// Takes another limit in place; what was taken stays taken.
-    pub(super) const fn set(&mut self, limit: Option<u64>) {
+    pub(crate) const fn set(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
 
-    pub(super) const fn limit(&self) -> Option<u64> {
+    pub(crate) const fn limit(&self) -> Option<u64> {
         self.limit
     }
 
@@ -80,7 +80,7 @@ impl Minute {
     }
 
     /// Takes it, whether it fits or not: that was asked before.
-    pub(super) fn take(&mut self, now: Instant, amount: u64) -> Place {
+    pub(crate) fn take(&mut self, now: Instant, amount: u64) -> Place {
         let now = self.expire(now);
         self.used = self.used.saturating_add(amount);
         if let Some(entry) = self.entries.back_mut().filter(|entry| now < entry.opened + ENTRY) {
@@ -96,7 +96,7 @@ impl Minute {
 
     /// What was taken as an estimate turned out to be `real`. Less of it: the rest is free again at once. More:
     /// it counts from now on, even beyond the limit.
-    pub(super) fn settle(&mut self, now: Instant, place: Place, taken: u64, real: u64) {
+    pub(crate) fn settle(&mut self, now: Instant, place: Place, taken: u64, real: u64) {
         let now = self.expire(now);
         if real > taken {
             self.take(now, real - taken);
@@ -111,7 +111,7 @@ impl Minute {
     }
 
     /// What may still be taken; none: as much as anybody likes.
-    pub(super) fn left(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn left(&mut self, now: Instant) -> Option<u64> {
         self.expire(now);
         self.limit.map(|limit| limit.saturating_sub(self.used))
     }

@@ -5,7 +5,7 @@
 //! an estimate was short of counts afterwards, and holds up those that come next.
 
 mod day;
-mod minute;
+pub(crate) mod minute;
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,7 @@ pub mod estimate;
 pub mod fold;
 pub mod form;
 pub mod output_limit;
+pub mod own_member;
 pub mod presence;
 mod quick;
 pub mod request;

@@ -45,7 +45,10 @@ mod tests {
             ("{}", r#"{"sluice":{"x":1}}"#),
             (" {\n} \n", " {\n\"sluice\":{\"x\":1}} \n"),
             ("\r\n{\"a\": \"}\"\n}\n", "\r\n{\"a\": \"}\"\n,\"sluice\":{\"x\":1}}\n"),
-            (r#"{"a":1e400,"ä":"\ud83d\ude00","b":[{}]}"#, r#"{"a":1e400,"ä":"\ud83d\ude00","b":[{}],"sluice":{"x":1}}"#),
+            (
+                r#"{"a":1e400,"ä":"\ud83d\ude00","b":[{}]}"#,
+                r#"{"a":1e400,"ä":"\ud83d\ude00","b":[{}],"sluice":{"x":1}}"#,
+            ),
             (r#"{"sluice" : {"of":"another"} ,"a":1}"#, r#"{"sluice" : {"x":1} ,"a":1}"#),
             (r#"{"a":{"sluice":1}}"#, r#"{"a":{"sluice":1},"sluice":{"x":1}}"#),
             (r#"{"slu\u0069ce":0}"#, r#"{"slu\u0069ce":{"x":1}}"#),
@@ -58,7 +61,9 @@ mod tests {
 
     #[test]
     fn what_is_no_object_stays_as_it_is() {
-        for body in ["", "[]", "1", "null", "\"{}\"", "{", "}", "{}{}", "{\"a\":}", "{\"sluice\":1,\"sluice\":2}"] {
+        for body in
+            ["", "[]", "1", "null", "\"{}\"", "{", "}", "{}{}", "{\"a\":}", "{\"sluice\":1,\"sluice\":2}"]
+        {
             assert_eq!(with_own_member(&Bytes::from_static(body.as_bytes()), b"{}"), None, "{body}");
         }
     }

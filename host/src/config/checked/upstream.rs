@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use sluice_core::quota::Limits;
 
 use super::Gate;
 
@@ -89,6 +90,8 @@ pub struct Upstream {
     pub pool_idle: Duration,
     /// Roots to trust instead of the system's, PEM.
     pub ca_file: Option<PathBuf>,
+    /// What the provider allows a minute, for routers, as long as it tells nothing itself; none: not known.
+    pub quota: Option<Limits>,
     /// Background checks.
     pub probe: Probe,
     /// Region.

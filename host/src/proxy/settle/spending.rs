@@ -6,12 +6,20 @@ use sluice_core::kind::Outcome;
 
 use super::super::caller::cost;
 use super::Ledger;
+use crate::clock;
 
 impl Ledger {
     /// Settles what was taken when the call came in. Once.
     pub(super) fn settle_spending(&mut self, outcome: Outcome) {
         if let Some(spending) = self.spending.take() {
             spending.settle(self.spent(outcome));
+        }
+    }
+
+    /// What the last attempt took of its upstream's quota, if that is known. Once.
+    pub(super) fn settle_quota(&mut self) {
+        if let (Some(quota), Some(usage)) = (self.quota.take(), self.usage) {
+            quota.settle(clock::now(), usage.input.saturating_add(usage.output));
         }
     }
 

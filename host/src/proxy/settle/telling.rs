@@ -1,7 +1,31 @@
 //! What a ledger tells: taggers, errors and, once, the record.
 
+use bytes::Bytes;
+use serde::Serialize;
+use sluice_core::lens::own_member::with_own_member;
+
 use super::*;
 use crate::policy::Named;
+
+/// What `tags.in_body` adds to an answer.
+#[derive(Serialize)]
+struct Own<'a> {
+    route: &'static str,
+    /// None: hidden from callers.
+    #[serde(flatten)]
+    shown: Option<Shown<'a>>,
+    degraded: bool,
+    failure_kind: Option<&'static str>,
+    attempts: u32,
+    latency_ms: u128,
+    request_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    upstream: Option<&'a str>,
+    served_model: Option<&'a str>,
+}
 
 impl Ledger {
     /// What a tagger is told.
@@ -22,7 +46,7 @@ impl Ledger {
                     took: note.record.took,
                 })
                 .collect(),
-            latency: self.latency.unwrap_or_else(|| now.saturating_duration_since(self.arrival)),
+            latency: self.answer_latency(),
             first_content: self.first_content,
             duration: (phase == TagPhase::Record).then(|| now.saturating_duration_since(self.arrival)),
             status,
@@ -38,6 +62,36 @@ impl Ledger {
     fn policy_line(&self, phase: TagPhase) -> String {
         let to_come = self.policy.taggers(phase == TagPhase::Head);
         policy::policy_line(self.generation.number, self.asked.iter().map(Named::from).chain(to_come))
+    }
+
+    /// A whole answer with the facts of the tags in it, where the configuration wants that; what is no JSON object stays as
+    /// it is. The same facts as the bundled tagger has, whoever writes the headers.
+    pub fn marked(&self, body: Bytes) -> Bytes {
+        let tags = &self.generation.config.tags;
+        if !tags.in_body {
+            return body;
+        }
+        let served = self.served.as_ref();
+        let own = Own {
+            route: self.role.as_str(),
+            shown: tags.expose_upstream.then(|| Shown {
+                upstream: served.map(|served| &*served.upstream),
+                served_model: served.map(|served| &*served.model),
+            }),
+            degraded: self.degraded(),
+            failure_kind: self.failure_kind().map(FailureKind::as_str),
+            attempts: self.attempts(),
+            latency_ms: self.answer_latency().as_millis(),
+            request_id: &self.facts.id,
+        };
+        // Texts and numbers alone: this is always JSON.
+        let own = serde_json::to_vec(&own).unwrap_or_else(|_| b"null".to_vec());
+        with_own_member(&body, &own).unwrap_or(body)
+    }
+
+    /// To commit, or until now.
+    fn answer_latency(&self) -> Duration {
+        self.latency.unwrap_or_else(|| clock::now().saturating_duration_since(self.arrival))
     }
 
     /// The attempts, as an error shows them.
