@@ -7,7 +7,7 @@ use super::reading::{self, Seen};
 use super::*;
 
 /// Between a moment and what follows it at once: the resolution of timers, a few turns in a row.
-const AT_ONCE: Duration = Duration::from_millis(20);
+pub(super) const AT_ONCE: Duration = Duration::from_millis(20);
 /// A leave has reached the upstream.
 const CANCELLED: Duration = Duration::from_millis(500);
 
@@ -32,6 +32,7 @@ pub(super) fn all(run: &Run) -> Vec<String> {
         wrong.extend(own.into_iter().map(|what| format!("{}: {what}", answer.id)));
     }
     crowding(run, &mut wrong);
+    breakers::all(run, &mut wrong);
     totals(run, &mut wrong);
     wrong
 }
@@ -118,7 +119,7 @@ fn told(
     };
     hold("the record says another outcome", fits);
     hold("a leave is 499", (outcome == "client_cancelled") == (record["status_code"] == 499));
-    hold("too many attempts", attempts.len() <= setting.attempts() as usize);
+    hold("too many retries", retries(attempts, setting));
     let said = answer.reply.header("x-sluice-attempts");
     hold("the answer tells of other attempts", said.is_none_or(|n| n == attempts.len().to_string()));
     let arrived = exchanges.iter().filter(|exchange| !exchange.redialled).count();
@@ -130,6 +131,17 @@ fn told(
     let visited = targets.len();
     targets.dedup();
     hold("a target that was left is tried again", targets.len() == visited);
+}
+
+/// At each target no more retries than its route allows: so many after failures of the target, and, after those of
+/// a credential, one for the other credential and those that sat a wait out.
+fn retries(attempts: &[Value], setting: &Setting) -> bool {
+    attempts.chunk_by(|one, next| one["target"] == next["target"]).all(|stay| {
+        let failed = stay[..stay.len() - 1].iter().map(|attempt| attempt["kind"].as_str().unwrap_or("none"));
+        let (by_credential, others): (Vec<_>, Vec<_>) = failed
+            .partition(|kind| ["retryable_rate_limit", "quota_exhausted", "auth_denied"].contains(kind));
+        others.len() <= setting.retries.0 as usize && by_credential.len() <= 1 + setting.retries.1 as usize
+    })
 }
 
 /// At no moment has an upstream more exchanges than places.
@@ -156,13 +168,16 @@ fn crowding(run: &Run, wrong: &mut Vec<String>) {
     }
 }
 
+/// The series of one name, at the end.
+pub(super) fn series<'a>(run: &'a Run, name: &str) -> Vec<(&'a str, f64)> {
+    let lines = run.metrics.lines().filter_map(|line| line.rsplit_once(' '));
+    let of_name = lines.filter(|(series, _)| series.split('{').next() == Some(name));
+    of_name.map(|(series, value)| (series, value.parse().unwrap())).collect()
+}
+
 /// The gauges and counters at the end.
 fn totals(run: &Run, wrong: &mut Vec<String>) {
-    let series = |name: &str| -> Vec<(&str, f64)> {
-        let lines = run.metrics.lines().filter_map(|line| line.rsplit_once(' '));
-        let of_name = lines.filter(|(series, _)| series.split('{').next() == Some(name));
-        of_name.map(|(series, value)| (series, value.parse().unwrap())).collect()
-    };
+    let series = |name: &str| series(run, name);
     for gauge in ["sluice_gate_in_flight", "sluice_gate_queue_depth"] {
         let all = series(gauge);
         wrong.extend(

@@ -4,6 +4,7 @@
 //! are the bundled ones as they ship; their deadline is long, because its ticks are of real time. What holds for
 //! every request and for the whole is looked up in `judge`. `script` and `reading` are the storm's, too.
 
+mod breakers;
 mod client;
 mod judge;
 mod net;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::state::TargetPage;
 use client::{Answer, Client};
 use hyper_util::rt::TokioIo;
 use net::Net;
@@ -27,6 +29,10 @@ const SEEDS: [u64; 4] = [1, 2, 3, 4];
 const FRESH: u64 = 2;
 /// Calls of one seed.
 const CALLS: usize = 700;
+/// Counted failures in a row that open a breaker.
+const CONSECUTIVE: u32 = 4;
+/// Time for a connection.
+const CONNECT: Duration = Duration::from_millis(250);
 /// Virtual time in which all of them end: thousands of times the budget of one.
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -66,7 +72,7 @@ impl Setting {
             "plugins": {"dir": dir, "deadline": "5s", "concurrency": 64},
             "upstreams": {"a": upstream("a"), "b": upstream("b"), "c": upstream("c")},
             "defaults": {
-                "budget": ms(self.budget), "reserve": ms(self.reserve), "connect": "250ms", "attempt": "1500ms",
+                "budget": ms(self.budget), "reserve": ms(self.reserve), "connect": ms(CONNECT), "attempt": "1500ms",
                 "first_content": "600ms", "idle": "900ms", "min_budget": "200ms", "max_switches": self.max_switches,
                 "retry": {"upstream": self.retries.0, "rate_limit": self.retries.1, "max_wait": "700ms",
                           "backoff": "50ms", "backoff_max": "200ms"},
@@ -77,7 +83,7 @@ impl Setting {
                 "held": route(&["b/m", "c/m", "a/m"], "complete"),
             },
             "gates": {"max_in_flight": 18, "queue": 12, "queue_wait": "800ms"},
-            "breaker": {"consecutive": 4, "open": "700ms", "open_max": "3s",
+            "breaker": {"consecutive": CONSECUTIVE, "open": "700ms", "open_max": "3s",
                         "cooldown": {"rate_limit": "500ms", "model": "500ms", "auth": "300ms", "quota": "300ms"}},
             "retry_budget": {"ratio": 0.3, "min_per_second": self.min_per_second},
             "drain": {"window": "0s", "limit": "60s"}, "log": {"level": "error"},
@@ -85,13 +91,6 @@ impl Setting {
         config::parse(&config.to_string(), Path::new("sim.yaml"), &|name| Some(name.repeat(9)))
             .unwrap()
             .config
-    }
-
-    /// Attempts that one request may make: at each target the first and its retries, and each of two credentials
-    /// once, or once more after a wait that was sat out.
-    const fn attempts(&self) -> u32 {
-        let (upstream, rate_limit) = self.retries;
-        (1 + self.max_switches) * (1 + upstream + rate_limit + 2 * (1 + rate_limit))
     }
 }
 
@@ -107,6 +106,8 @@ struct Run {
     /// Records by request id; more than one for an id is a fault.
     records: BTreeMap<String, Vec<Value>>,
     metrics: String,
+    /// The targets when all was over.
+    targets: Vec<TargetPage>,
 }
 
 async fn run(seed: u64) -> Run {
@@ -118,6 +119,9 @@ async fn run(seed: u64) -> Run {
     let net = Arc::new(Net::new(["a", "b", "c"], rng.fork()));
     let (outside, written, _) = outside(Some(net.clone()));
     let gateway = Box::pin(Gateway::start(setting.config(dir.path()), outside)).await.unwrap();
+    let cells = gateway.shared.current.load().cells.targets.clone();
+    assert_eq!(cells.iter().map(|cell| &**cell.key()).collect::<Vec<_>>(), ["a/m", "b/m", "c/m"]);
+    net.watch(cells.clone());
     let main = Arc::new(Main::new(gateway.shared.clone(), gateway.health.clone()));
     let mut callers = JoinSet::new();
     for caller in 0..setting.callers {
@@ -147,6 +151,7 @@ async fn run(seed: u64) -> Run {
     // go, streams that are judged, bodies read aside).
     tokio::time::advance(Duration::from_secs(2)).await;
     tokio::time::resume();
+    let targets = cells.iter().map(|cell| cell.page(clock::now())).collect();
     let metrics = metrics(gateway.admin()).await;
     gateway.drain(CancellationToken::new()).await;
     let mut records: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -157,7 +162,7 @@ async fn run(seed: u64) -> Run {
         }
     }
     let exchanges = net.exchanges();
-    Run { setting, answers, exchanges, records, metrics }
+    Run { setting, answers, exchanges, records, metrics, targets }
 }
 
 /// The page as a scraper reads it.
@@ -170,11 +175,13 @@ async fn metrics(admin: SocketAddr) -> String {
 }
 
 fn simulate(seed: u64) {
+    // Whatever it dies of.
+    println!("SLUICE_SIM_SEED={seed}");
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let run = runtime.block_on(async { Box::pin(run(seed)).await });
     let wrong = judge::all(&run);
-    println!("seed {seed}, {:?}: {:?}", run.setting, judge::outcomes(&run));
+    println!("{:?}: {:?}", run.setting, judge::outcomes(&run));
     assert!(
         wrong.is_empty(),
         "SLUICE_SIM_SEED={seed} ({:?}), {} wrong:\n{}",

@@ -4,9 +4,13 @@ use std::collections::HashMap;
 
 use tokio::io::{DuplexStream, ReadHalf};
 
+use std::sync::OnceLock;
+
 use super::script::{Act, Mood, Step};
 use super::*;
+use crate::state::TargetCell;
 use crate::upstream::Io;
+use sluice_core::breaker::Facts;
 
 /// One exchange, as the upstream saw it. Its place in the list of all is what its text is marked with.
 #[derive(Debug, Clone)]
@@ -21,6 +25,8 @@ pub(super) struct Exchange {
     pub pieces: usize,
     /// A connection that was used before ended before a word of the answer: the gateway may ask once more.
     pub redialled: bool,
+    /// The breaker of its target when the request was there.
+    pub breaker: Facts,
 }
 
 struct Upstream {
@@ -34,6 +40,8 @@ pub(super) struct Net(Arc<Inner>);
 
 struct Inner {
     upstreams: Vec<Upstream>,
+    /// What the gateway knows of each upstream's one target, once there is a gateway.
+    cells: OnceLock<Vec<Arc<TargetCell>>>,
     rng: Mutex<fastrand::Rng>,
     exchanges: Mutex<Vec<Exchange>>,
     tracker: TaskTracker,
@@ -44,7 +52,12 @@ impl Net {
         let upstreams =
             names.map(|name| Upstream { name: format!("{name}.test"), mood: Mutex::new(Mood::new()) }).into();
         let (rng, exchanges, tracker) = (Mutex::new(rng), Mutex::default(), TaskTracker::new());
-        Self(Arc::new(Inner { upstreams, rng, exchanges, tracker }))
+        Self(Arc::new(Inner { upstreams, cells: OnceLock::new(), rng, exchanges, tracker }))
+    }
+
+    /// What is looked at whenever a request comes. Once.
+    pub fn watch(&self, cells: Vec<Arc<TargetCell>>) {
+        assert!(self.0.cells.set(cells).is_ok(), "one gateway to a network");
     }
 
     pub fn exchanges(&self) -> Vec<Exchange> {
@@ -121,6 +134,7 @@ async fn serve(net: Arc<Inner>, upstream: usize, io: DuplexStream, mut rng: fast
         let begun = clock::now();
         let mood = net.upstreams[upstream].mood.lock().unwrap().now(begun, &mut rng);
         let mark = {
+            let breaker = net.cells.get().unwrap()[upstream].page(begun).breaker;
             let mut exchanges = net.exchanges.lock().unwrap();
             let (mark, request_id) = (exchanges.len(), asked.request_id);
             exchanges.push(Exchange {
@@ -130,6 +144,7 @@ async fn serve(net: Arc<Inner>, upstream: usize, io: DuplexStream, mut rng: fast
                 ended: None,
                 pieces: 0,
                 redialled: false,
+                breaker,
             });
             mark
         };

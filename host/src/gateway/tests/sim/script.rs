@@ -11,6 +11,7 @@ pub enum Feeling {
     Slow,
     Flapping,
     Mad,
+    Strict,
     Down,
 }
 
@@ -30,8 +31,9 @@ impl Mood {
     /// The mood now; one that is over is followed by another.
     pub fn now(&mut self, now: Instant, rng: &mut fastrand::Rng) -> Feeling {
         if self.until.is_none_or(|until| now >= until) {
-            use Feeling::{Down, Flapping, Mad, Slow, Well};
-            self.feeling = rng.choice([Well, Well, Well, Well, Slow, Flapping, Flapping, Mad, Down]).unwrap();
+            use Feeling::{Down, Flapping, Mad, Slow, Strict, Well};
+            self.feeling =
+                rng.choice([Well, Well, Well, Well, Slow, Flapping, Flapping, Mad, Strict, Down]).unwrap();
             self.until = Some(now + Duration::from_millis(rng.u64(200..3000)));
         }
         self.feeling
@@ -130,6 +132,7 @@ impl Act {
         let wrong = match mood {
             Feeling::Well | Feeling::Slow => Wrong::Nothing,
             Feeling::Flapping if rng.bool() => Wrong::Nothing,
+            Feeling::Strict => Wrong::Status(429),
             Feeling::Down => Wrong::Closed,
             Feeling::Flapping | Feeling::Mad => rng.choice(WRONGS).unwrap(),
         };
