@@ -70,6 +70,11 @@ async fn a_route_asks_those_it_names_and_the_others_whoever_is_there() {
             json!({"routers": ["back", "weighted-router"], "taggers": ["standard-tagger"]}),
         )
         .set("/routes/free", json!({"targets": ["A/a1", "B/b1"]}))
+        .set("/routes/named", json!({"targets": ["A/a1", "B/b1"], "plugins": {"routers": [], "classifiers": ["soft"]}}))
+        .set(
+            "/routes/turned",
+            json!({"targets": ["A/a1", "B/b1"], "plugins": {"routers": [], "classifiers": ["standard-classifier", "soft"]}}),
+        )
         .start()
         .await;
     let r = x.plain("chat").await;
@@ -89,8 +94,41 @@ async fn a_route_asks_those_it_names_and_the_others_whoever_is_there() {
     x.a.play(STATUS(503));
     let r = x.plain("chat").await;
     assert_eq!((upstream(&r), asked(&r, "classifier")), ("B", vec!["standard-classifier".to_owned()]));
-    let r = x.plain("chat3").await;
-    assert!(asked(&r, "classifier").iter().all(|name| name == "soft" || name == "standard-classifier"));
+    // The bundled one is asked last where nobody puts it first, and it always has an opinion.
+    for (route, classifiers) in
+        [("named", &["soft", "standard-classifier"][..]), ("turned", &["standard-classifier"])]
+    {
+        let r = x.plain(route).await;
+        let record = x.record(&r).await;
+        let names =
+            record["plugins"].as_array().expect("plugins").iter().filter(|of| of["kind"] == "classifier");
+        let names: Vec<_> = names.map(|of| of["name"].as_str().expect("a name")).collect();
+        assert_eq!(
+            (record["upstream"].as_str(), names.as_slice()),
+            (Some("B"), classifiers),
+            "{route}: {record}"
+        );
+    }
+    x.end().await;
+}
+
+#[tokio::test]
+async fn what_a_router_excludes_after_a_failure_is_not_tried_even_when_it_alone_is_left() {
+    let x = several()
+        .set("/plugins/headers", json!(["x-exclude", "x-exclude-later"]))
+        .file("plugins.d/exclude.wasm", guest("exclude-router"))
+        .start()
+        .await;
+    let call = || x.plain("chat3").header("x-exclude", "nobody").header("x-exclude-later", "B/b1");
+    x.a.play(STATUS(503));
+    call().await.answered().tags("C/c1", true).attempts(2);
+    x.c.play(STATUS(503));
+    call().await.refused(503, "retryable_upstream").attempts(2);
+    x.calls([2, 0, 2]);
+    // It excludes everything for whoever says nothing.
+    take_out(&x, "exclude.wasm");
+    let gone = x.poll(harness::PATIENCE, async || x.plain("chat").await.status == 200);
+    assert!(gone.await, "the router still runs: {}", x.gateway.log());
     x.end().await;
 }
 

@@ -235,19 +235,12 @@ impl Policy {
         ("last-resort".into(), last_resort::votes(candidates))
     }
 
-    /// Takes the tags that may be written; of two with one name and sink the later one stays.
+    /// Takes the tags that may be written.
     fn accept(&self, plugin: &Plugin, new: Vec<Tag>, head: bool, all: &mut Vec<Tag>) {
         for tag in new {
             match tags::accept(tag, head) {
                 Ok(accepted) => {
-                    for tag in accepted.into_iter().flatten() {
-                        // At most one, because each was kept out of the list in the same way.
-                        let same = |other: &Tag| other.sink == tag.sink && other.name == tag.name;
-                        if let Some(at) = all.iter().position(same) {
-                            all.remove(at);
-                        }
-                        all.push(tag);
-                    }
+                    accepted.into_iter().flatten().for_each(|tag| tags::put(all, tag));
                 }
                 Err(refused) => self.set.watch().log_line(&LogLine {
                     plugin: plugin.name(),

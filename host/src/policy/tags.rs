@@ -54,6 +54,15 @@ pub fn accept(tag: Tag, head: bool) -> Result<[Option<Tag>; 2], Refused> {
     })
 }
 
+/// Adds a tag; of two with one name and sink the later one stays.
+pub fn put(all: &mut Vec<Tag>, tag: Tag) {
+    // At most one, because each was kept out of the list in the same way.
+    if let Some(at) = all.iter().position(|other| other.sink == tag.sink && other.name == tag.name) {
+        all.remove(at);
+    }
+    all.push(tag);
+}
+
 /// Visible ASCII and spaces between; everything else percent-encoded as UTF-8.
 fn visible(value: String) -> String {
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -146,5 +155,20 @@ mod tests {
         assert_eq!(sinks(Sink::Both, false), std::slice::from_ref(&record));
         assert_eq!(sinks(Sink::Record, false), [record]);
         assert_eq!(sinks(Sink::Header, false), []);
+    }
+
+    #[test]
+    fn of_two_with_one_name_the_later_stays_in_each_sink() {
+        let mut all = Vec::new();
+        for (name, value, sink) in [
+            ("a", "1", Sink::Header),
+            ("a", "2", Sink::Record),
+            ("b", "3", Sink::Header),
+            ("a", "4", Sink::Header),
+        ] {
+            put(&mut all, tag(name, value, sink));
+        }
+        let values: Vec<_> = all.iter().map(|tag| tag.value.as_str()).collect();
+        assert_eq!(values, ["2", "3", "4"]);
     }
 }

@@ -177,7 +177,10 @@ impl Call {
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
             scored.sort_by(|a, b| b.1.total_cmp(&a.1));
-            left = scored.into_iter().map(|(p, _)| p).collect();
+            let scored: Vec<usize> = scored.into_iter().map(|(p, _)| p).collect();
+            // What is excluded now stays excluded when it alone is left, and nobody is asked.
+            self.choice.order.retain(|p| !left.contains(p) || scored.contains(p));
+            left = scored;
         }
         self.choice.current = left.first().copied();
         Ok(self.choice.current)
