@@ -65,7 +65,8 @@ async fn a_good_stream_comes_all_at_once_when_it_has_ended() {
 
 #[tokio::test]
 async fn comments_do_not_keep_a_held_stream_alive() {
-    let x = complete().start().await;
+    // Nothing else may end it in that time.
+    let x = complete().set("/defaults/attempt", ms(4000)).start().await;
     let comments = (0..20).flat_map(|_| [CMT("ping"), SLEEP(300)]);
     x.a.play(Script([ROLE, TXT("one ")].into_iter().chain(comments).collect()));
     let r = x.call("chat").await;

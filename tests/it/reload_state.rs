@@ -4,6 +4,7 @@ use std::fs;
 
 use harness::client::fetch;
 use harness::prelude::*;
+use harness::setup::caller_key;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::expect::{has, together};
@@ -63,6 +64,25 @@ async fn breakers_are_kept_and_another_base_url_starts_fresh() {
     x.reloaded(2).await;
     x.breaker_is("A/a1", "closed", 0).await;
     x.call("chat").await.answered().tags("A/a1", false);
+    x.end().await;
+}
+
+#[tokio::test]
+async fn what_a_caller_has_used_counts_on_and_its_new_limits_hold() {
+    let web = json!({"requests_per_minute": 2});
+    let mut x = Setup::new().caller("ops", json!({})).caller("web", web).calls_as("ops").start().await;
+    let call = |x: &Case| x.call("chat").key(caller_key("web").as_str());
+    call(&x).await.answered();
+    x.change("/routes/chat/budget", "4s");
+    x.reloaded(1).await;
+    call(&x).await.answered();
+    call(&x).await.refused(429, "caller_limit");
+    x.config["callers"][1]["requests_per_minute"] = json!(3);
+    x.gateway.rewrite(&x.config);
+    x.reloaded(2).await;
+    call(&x).await.answered();
+    call(&x).await.refused(429, "caller_limit");
+    x.calls([3, 0, 0]);
     x.end().await;
 }
 
