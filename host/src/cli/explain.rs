@@ -103,9 +103,9 @@ async fn ask(config: Config, dry: &Dry, down: &[String]) -> Result<Explained, St
     let (addresses, callers) = (BTreeMap::new(), config.callers.clone());
     let instead = Instead { addresses: &addresses, folder: &folder, callers, decisions: 1 };
     let outside = Outside { out: Box::new(io::sink()), process_log: false, dial: None, sources: None };
-    let gateway = Gateway::start(harmless(config, instead), outside).await;
+    let gateway = Box::pin(Gateway::start(harmless(config, instead), outside)).await;
     let gateway = gateway.map_err(|error| error.to_string())?;
-    let explained = gateway.explain(dry, down).await;
+    let explained = Box::pin(gateway.explain(dry, down)).await;
     let hurry = CancellationToken::new();
     hurry.cancel();
     gateway.drain(hurry).await;
