@@ -80,6 +80,7 @@ mod storm;
 mod tags_in_body;
 mod tidy;
 mod tls_listeners;
+mod top;
 mod traces;
 mod traces_collector;
 mod wire_coding;

@@ -29,7 +29,7 @@ async fn no_sideways_scrolling(page: &mut Browser, x: &Case) {
 
 #[tokio::test]
 async fn a_breaker_is_seen_opening_and_closing() {
-    let x = Setup::new().set("/breaker/open", "6s").start().await;
+    let x = Setup::new().set("/breaker/open", "6s").set("/breaker/open_max", "6s").start().await;
     let mut page = Browser::start();
     page.open(&x, "/").await;
     page.until("document.querySelector('#verdict-head').textContent === 'Nothing is wrong'").await;
@@ -78,7 +78,10 @@ async fn a_fallback_has_a_line_of_time_that_shows_both_attempts() {
     }
     page.get("document.querySelector('#requests button').click()").await;
     let details = page.get("document.querySelector('#requests .details').innerText").await;
-    assert!(details.as_str().unwrap().contains("switch, breaker count (standard-classifier)"), "{details}");
+    assert!(
+        details.as_str().unwrap().contains("standard-classifier would retry_same, breaker count"),
+        "{details}"
+    );
     no_sideways_scrolling(&mut page, &x).await;
     x.end().await;
 }
@@ -89,8 +92,9 @@ async fn what_others_wrote_is_text_and_never_part_of_the_page() {
     let x = Setup::new().set("/plugins", plugins).start().await;
     let mut page = Browser::start();
     page.open(&x, "/").await;
-    put(&x, "sly.yaml", format!("\"{MARKUP}\": 1\n").as_bytes());
-    put(&x, "sly.wasm", b"\0asm");
+    // The plugin refuses its settings and says which it does not know.
+    put(&x, "sly.yaml", json!({"settings": {MARKUP: 1}}).to_string().as_bytes());
+    put(&x, "sly.wasm", &std::fs::read("../plugins/weighted-router/weighted-router.wasm").unwrap());
     x.call(MARKUP).await.refused(404, "model_not_found");
     let listed =
         |place: &str| format!("document.querySelector('{place}')?.textContent.includes({})", json!(MARKUP));
@@ -122,6 +126,7 @@ async fn a_large_gateway_is_readable_too() {
         .set("/routes/chat/max_switches", 8)
         .set("/breaker/consecutive", 1)
         .set("/breaker/open", "60s")
+        .set("/breaker/open_max", "60s")
         .start()
         .await;
     for _ in 0..200 {
@@ -132,7 +137,7 @@ async fn a_large_gateway_is_readable_too() {
     x.a.healthy();
     let mut page = Browser::start();
     page.open(&x, "/").await;
-    page.until("/119 of 128 able/.test(document.querySelector('#targets-sum').textContent)").await;
+    page.until("/120 of 129 able/.test(document.querySelector('#targets-sum').textContent)").await;
     let first = page.get("[...document.querySelectorAll('#targets tr')].slice(0, 9).every((row) => /open/.test(row.innerText))").await;
     assert_eq!(first, true, "those in trouble come first");
     let problems = page.get("document.querySelector('#problems').innerText").await;
@@ -148,7 +153,7 @@ async fn a_large_gateway_is_readable_too() {
         "document.querySelector('#targets-more').click(), document.querySelector('#requests-more').click()",
     )
     .await;
-    page.until("document.querySelectorAll('#targets tr').length === 128").await;
+    page.until("document.querySelectorAll('#targets tr').length === 129").await;
     page.until("document.querySelectorAll('#requests tr').length === 201").await;
     no_sideways_scrolling(&mut page, &x).await;
     x.end().await;

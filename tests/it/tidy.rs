@@ -82,6 +82,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("granit_parser", &["config"]),
     ("clap", &["cli", "mock"]),
+    ("crossterm", &["cli"]),
 ];
 
 /// What the pure core must never name.

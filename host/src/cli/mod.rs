@@ -8,6 +8,7 @@ pub mod plugin;
 pub mod plugins;
 pub mod records;
 pub mod run;
+pub mod top;
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Watch a running gateway: targets, gates, plugins and the last requests
+    Top(top::TopArgs),
     /// Print the completions of a shell
     Completions {
         /// Which shell
@@ -129,6 +132,10 @@ pub fn main() -> ExitCode {
         }
         Command::Plugin(command) => runtime.block_on(plugin::run(command, &mut out, &mut err)),
         Command::Plugins { of, json } => runtime.block_on(plugins::plugins(&of, json, &mut out, &mut err)),
+        Command::Top(args) => {
+            let live = std::io::IsTerminal::is_terminal(&out);
+            runtime.block_on(top::top(args, live, &mut out, &mut err))
+        }
         Command::Completions { shell } => {
             // By way of a buffer: the generator panics where a reader has gone.
             let mut script = Vec::new();

@@ -131,7 +131,7 @@ function aboutRequests(requests, now) {
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   }
   const [most] = [...kinds].sort((a, b) => b[1] - a[1]);
-  return [{ level: 'bad', key: 'requests', subject: 'requests', since: null, until: null, next: 'see the last requests below',
+  return [{ level: 'bad', key: 'requests', word: 'errors', subject: 'requests', since: null, until: null, next: 'see the last requests below',
     what: `${counts.bad} of ${recent.length} in the last minute failed, most with ${most[0]}` }];
 }
 

@@ -116,7 +116,7 @@ function drawDetails(request) {
   ]);
   for (const attempt of request.attempts) {
     const verdict = request.verdicts.find((one) => one.n === attempt.n);
-    const judged = verdict && `: ${verdict.action}, breaker ${verdict.breaker} (${verdict.plugin ?? 'the host'})`;
+    const judged = verdict && `; ${verdict.plugin ?? 'the host'} would ${verdict.action}, breaker ${verdict.breaker}`;
     pairs(list, [[`attempt ${attempt.n}`, `${attempt.role} ${attemptWords(attempt, request)}${judged ?? ''}`]]);
   }
   for (const choice of request.decision ?? []) {
@@ -137,7 +137,7 @@ function makeRequest(request) {
   time.append(open);
   route.append(el('span', 'name', request.model ?? NONE));
   const chip = el('span', `chip ${weight(request.outcome)}`, request.outcome);
-  outcome.append(el('span', 'status', request.status_code), chip);
+  outcome.append(el('span', 'status', request.status_code), ' ', chip);
   const plainly = request.attempts.length === 1 && !request.attempts[0].kind && !leftOut(request);
   const course = el('div', plainly ? 'course' : 'course eventful');
   course.append(drawTimeline(request), drawSteps(request));

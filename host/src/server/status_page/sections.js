@@ -33,7 +33,7 @@ function makeProblem() {
 function updateProblem(node, problem, facts) {
   const { sign, subject, what, since, next } = node.parts;
   mark(node, `problem ${problem.level}`);
-  say(sign, `${SIGNS[problem.level]} ${WORDS[problem.level]}`);
+  say(sign, `${SIGNS[problem.level]} ${problem.word ?? WORDS[problem.level]}`);
   say(subject, problem.subject);
   say(what, problem.what);
   say(since, problem.since === null ? '' : `since ${clock(problem.since)} · ${left(when(facts.upstreams.now) - problem.since)}`);
@@ -67,7 +67,7 @@ function drawTiles(facts) {
     ['in flight', global ? `${grouped(global.in_flight)}` : NONE, global ? `of ${grouped(global.limit)}` : '', ''],
     ['waiting', grouped(facts.upstreams.gates.reduce((sum, gate) => sum + gate.queue, 0)), 'in queues', ''],
     ['requests', rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1), 'per second', ''],
-    ['answered', counted ? share((counts.ok + counts.saved + counts.warn) / counted) : NONE, 'of the last minute', counts.bad ? 'bad' : ''],
+    ['answered', counted ? share((counts.ok + counts.saved + counts.warn) / counted) : NONE, 'in the last minute', counts.bad ? 'bad' : ''],
     ['by a fallback', counted ? share(counts.saved / counted) : NONE, count(counts.saved, 'request'), counts.saved ? 'saved' : ''],
     ['to commit', length(quantile(commits, 0.5)), `p95 ${length(quantile(commits, 0.95))}`, ''],
   ];
@@ -106,8 +106,8 @@ function makeTarget({ target }) {
   const row = tableRow('target', TARGET_COLUMNS);
   const { name, state } = row.cells_;
   row.parts = { routes: el('span', 'quiet small'), chip: el('span'), next: el('span', 'next'), since: el('span', 'quiet small'), gone: el('span', 'gone') };
-  name.append(el('b', '', target.target), row.parts.routes);
-  state.append(row.parts.chip, row.parts.next, row.parts.since, row.parts.gone);
+  name.append(el('b', '', target.target), ' ', row.parts.routes);
+  state.append(row.parts.chip, ' ', row.parts.next, ' ', row.parts.since, row.parts.gone);
   return row;
 }
 
@@ -165,15 +165,16 @@ function drawGates(facts) {
   const shown = folded(byId('gates-more'), gates, SIDE_FIRST, 'gates');
   keep(byId('gates'), shown, (gate) => gate.gate, (gate) => {
     const node = el('li');
-    node.parts = { number: el('span', 'number'), meter: el('span', 'meter'), keys: el('p', 'quiet small') };
-    node.append(el('b', '', gate.gate), node.parts.number, node.parts.meter, node.parts.keys);
+    node.parts = { number: el('span', 'number'), meter: el('span', 'meter'), queue: el('p', 'queue small'), keys: el('p', 'keys small') };
+    node.append(el('b', '', gate.gate), ' ', node.parts.number, node.parts.meter, node.parts.queue, node.parts.keys);
     return node;
   }, (node, gate) => {
     const full = gate.in_flight >= gate.limit;
     mark(node, full ? (gate.queue ? 'bad' : 'warn') : 'ok');
     const most = gate.upstream ? ` of ${grouped(gate.upstream.gate.queue_limit)}` : '';
-    const queue = gate.queue ? `, ${grouped(gate.queue)}${most} waiting` : '';
-    say(node.parts.number, `${full ? 'full ' : ''}${grouped(gate.in_flight)} of ${grouped(gate.limit)}${queue}`);
+    say(node.parts.number, `${full ? 'full ' : ''}${grouped(gate.in_flight)} of ${grouped(gate.limit)}`);
+    node.parts.queue.hidden = gate.queue === 0;
+    say(node.parts.queue, `${grouped(gate.queue)}${most} waiting`);
     node.parts.meter.style.setProperty('--share', `${Math.min(1, gate.use) * 100}%`);
     drawCredentials(node.parts.keys, gate.upstream?.credentials ?? []);
   });
@@ -195,7 +196,7 @@ function drawPlugins(facts) {
   keep(byId('plugins'), plugins, (plugin) => `${plugin.name} ${plugin.file}`, (plugin) => {
     const node = el('li');
     node.parts = { chip: el('span'), about: el('p', 'quiet small'), calls: el('p', 'quiet small'), refused: el('p', 'refused') };
-    node.append(el('b', '', plugin.name), node.parts.chip, node.parts.about, node.parts.calls, node.parts.refused);
+    node.append(el('b', '', plugin.name), ' ', node.parts.chip, node.parts.about, node.parts.calls, node.parts.refused);
     return node;
   }, (node, plugin) => {
     const { chip, about, calls, refused } = node.parts;
