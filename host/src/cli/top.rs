@@ -39,8 +39,9 @@ pub struct TopArgs {
 
 fn address(text: &str) -> Result<String, String> {
     let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-    let known =
-        address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let known = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok());
     known.then(|| address.to_owned()).ok_or_else(|| "expected HOST:PORT or http://HOST:PORT".to_owned())
 }
 

@@ -136,7 +136,7 @@ fn header(told: &Told<'_>) -> Line {
         piece(&look.upstreams.version, Tone::Plain),
         piece(format!("  {address}  generation {}  ", look.plugins.generation), Tone::Quiet),
         piece(word, tone),
-        piece(format!("  {}", clip(&look.upstreams.now, 19)), Tone::Quiet),
+        piece(format!("  {}", look.upstreams.now.chars().take(19).collect::<String>()), Tone::Quiet),
     ];
     if told.keys {
         line.push(piece("  q ends", Tone::Quiet));
@@ -167,7 +167,7 @@ fn verdict(told: &Told<'_>) -> Line {
     let full =
         look.upstreams.gates.iter().filter(|gate| gate.queue > 0 && gate.in_flight >= gate.limit).count();
     if full > 0 {
-        warn.push(format!("{full} full gates with queues"));
+        warn.push(if full == 1 { "a gate is full".to_owned() } else { format!("{full} gates are full") });
     }
     let faulty = look.plugins.plugins.iter().filter(|plugin| plugin_tone(plugin) == Tone::Warn);
     warn.extend(faulty.map(|plugin| format!("plugin {} {}", clip(&plugin.name, 40), plugin.state)));
@@ -288,7 +288,7 @@ fn gates(look: &Look) -> Vec<Vec<Piece>> {
         let name = gate.gate.strip_prefix("upstream:");
         let upstream =
             look.upstreams.upstreams.iter().find(|upstream| Some(upstream.upstream.as_str()) == name);
-        let keys = upstream.map_or(&[][..], |upstream| &upstream.credentials);
+        let keys = upstream.map(|upstream| upstream.credentials.as_slice()).unwrap_or_default();
         let usable = keys.iter().filter(|key| key.state == "ok").count();
         let (words, tone) = match keys.len() {
             0 => (String::new(), Tone::Quiet),

@@ -194,7 +194,7 @@ fn label<'a>(labels: &'a str, wanted: &str) -> Option<&'a str> {
     loop {
         let (name, quoted) = rest.split_once("=\"")?;
         let mut escaped = false;
-        let end = quoted.find(|c| {
+        let end = quoted.find(|c: char| {
             let closes = c == '"' && !escaped;
             escaped = c == '\\' && !escaped;
             closes

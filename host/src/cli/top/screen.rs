@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::queue;
 use crossterm::style::{Attribute, Color, Print, ResetColor, SetAttribute, SetForegroundColor};
 use crossterm::terminal::{
     self, BeginSynchronizedUpdate, Clear, ClearType, DisableLineWrap, EnableLineWrap, EndSynchronizedUpdate,
     EnterAlternateScreen, LeaveAlternateScreen,
 };
-use crossterm::{execute, queue};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -48,8 +48,11 @@ impl<'a> Screen<'a> {
         let signals = Signals::new()?;
         terminal::enable_raw_mode()?;
         // From here on whatever goes wrong gives it back.
-        let screen = Self { out, key: None, signals };
-        execute!(screen.out, EnterAlternateScreen, DisableLineWrap, Hide, Clear(ClearType::All))?;
+        let mut screen = Self { out, key: None, signals };
+        let mut bytes = Vec::new();
+        queue!(bytes, EnterAlternateScreen, DisableLineWrap, Hide, Clear(ClearType::All))?;
+        screen.out.write_all(&bytes)?;
+        screen.out.flush()?;
         Ok(screen)
     }
 
@@ -117,7 +120,10 @@ impl Drop for Screen<'_> {
 
 /// The terminal as it was. What fails cannot be told anybody any more.
 fn give_back(out: &mut dyn Write) {
-    let _ = execute!(out, EndSynchronizedUpdate, Show, EnableLineWrap, LeaveAlternateScreen);
+    let mut bytes = Vec::new();
+    let _ = queue!(bytes, EndSynchronizedUpdate, Show, EnableLineWrap, LeaveAlternateScreen);
+    let _ = out.write_all(&bytes);
+    let _ = out.flush();
     let _ = terminal::disable_raw_mode();
 }
 
