@@ -20,29 +20,20 @@ use self::frame::{Told, frame};
 use self::look::Look;
 use self::screen::{Screen, Signals, Wish};
 use super::Exit;
-use super::admin::PageError;
+use super::admin::{AdminArgs, PageError};
 use crate::clock;
 
 /// Which gateway, and how often.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Its admin listener
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9090", value_parser = address)]
-    admin: String,
+    #[command(flatten)]
+    of: AdminArgs,
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Print what is to be seen now as plain text, and end
     #[arg(long)]
     once: bool,
-}
-
-fn address(text: &str) -> Result<String, String> {
-    let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-    let known = address
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok());
-    known.then(|| address.to_owned()).ok_or_else(|| "expected HOST:PORT or http://HOST:PORT".to_owned())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -59,7 +50,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// Only what writing, or the terminal, gives.
 pub async fn top(args: TopArgs, live: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<Exit> {
-    let mut view = View { address: args.admin, last: None, rates: None, trouble: None };
+    let mut view = View { of: args.of, last: None, rates: None, trouble: None };
     if let Err(error) = view.look().await {
         writeln!(err, "sluice: {error}")?;
         return Ok(Exit::No);
@@ -80,7 +71,7 @@ pub async fn top(args: TopArgs, live: bool, out: &mut dyn Write, err: &mut dyn W
 
 /// What is known of the gateway.
 struct View {
-    address: String,
+    of: AdminArgs,
     last: Option<(Look, Instant)>,
     rates: Option<look::Rates>,
     trouble: Option<PageError>,
@@ -88,7 +79,7 @@ struct View {
 
 impl View {
     async fn look(&mut self) -> Result<(), &PageError> {
-        match Box::pin(look::look(&self.address)).await {
+        match Box::pin(look::look(&self.of)).await {
             Ok(look) => {
                 let now = clock::now();
                 let before = self.last.take();
@@ -106,7 +97,7 @@ impl View {
         let Some((look, at)) = &self.last else { return Vec::new() };
         frame(&Told {
             look,
-            address: &self.address,
+            address: &self.of.admin,
             rates: self.rates.as_ref(),
             trouble: self.trouble.as_ref().map(ToString::to_string),
             age: clock::now().saturating_duration_since(*at),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cli::admin::{self, PageError};
+use crate::cli::admin::{self, AdminArgs, PageError};
 
 /// One look at a gateway.
 #[derive(Debug, Clone, Default)]
@@ -160,19 +160,19 @@ struct Decisions {
 }
 
 /// Looks once.
-pub(super) async fn look(address: &str) -> Result<Look, PageError> {
-    let upstreams = json(address, "/debug/upstreams").await?;
-    let plugins = json(address, "/debug/plugins").await?;
-    let decisions: Decisions = json(address, "/debug/decisions?limit=60").await?;
-    let metrics = admin::page(address, "/metrics").await?;
+pub(super) async fn look(of: &AdminArgs) -> Result<Look, PageError> {
+    let upstreams = json(of, "/debug/upstreams").await?;
+    let plugins = json(of, "/debug/plugins").await?;
+    let decisions: Decisions = json(of, "/debug/decisions?limit=60").await?;
+    let metrics = admin::page(of, "/metrics").await?;
     let outcomes = outcomes(&String::from_utf8_lossy(&metrics));
     Ok(Look { upstreams, plugins, requests: decisions.decisions, outcomes })
 }
 
-async fn json<T: serde::de::DeserializeOwned>(address: &str, path: &'static str) -> Result<T, PageError> {
-    let page = admin::page(address, path).await?;
+async fn json<T: serde::de::DeserializeOwned>(of: &AdminArgs, path: &'static str) -> Result<T, PageError> {
+    let page = admin::page(of, path).await?;
     serde_json::from_slice(&page)
-        .map_err(|error| PageError::Broken { address: address.to_owned(), what: format!("{path}: {error}") })
+        .map_err(|error| PageError::Broken { address: of.admin.clone(), what: format!("{path}: {error}") })
 }
 
 /// `sluice_requests_total` of a metrics page, added up by outcome.

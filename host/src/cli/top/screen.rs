@@ -48,7 +48,7 @@ impl<'a> Screen<'a> {
         let signals = Signals::new()?;
         terminal::enable_raw_mode()?;
         // From here on whatever goes wrong gives it back.
-        let mut screen = Self { out, key: None, signals };
+        let screen = Self { out, key: None, signals };
         let mut bytes = Vec::new();
         queue!(bytes, EnterAlternateScreen, DisableLineWrap, Hide, Clear(ClearType::All))?;
         screen.out.write_all(&bytes)?;

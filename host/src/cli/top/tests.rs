@@ -4,9 +4,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::frame::{Told, frame};
+use super::interval;
 use super::look::{Look, Rates};
 use super::text::{Column, Line, Tone, clip, left, length, piece, table, visible};
-use super::{address, interval};
 
 /// A gateway in which something of everything is wrong.
 fn troubled() -> Look {
@@ -214,13 +214,7 @@ fn times_are_written_as_people_say_them() {
 }
 
 #[test]
-fn a_gateway_is_named_by_host_and_port_and_looked_at_now_and_then() {
-    for (text, want) in [("h:1", "h:1"), ("http://[::1]:9090/", "[::1]:9090"), ("http://h:1", "h:1")] {
-        assert_eq!(address(text).as_deref(), Ok(want));
-    }
-    for bad in ["h", "https://h:1", ":1", "h:x", "http://h:1/debug", ""] {
-        assert!(address(bad).is_err(), "{bad}");
-    }
+fn it_is_looked_at_now_and_then_and_neither_all_the_time_nor_never() {
     assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
     for bad in ["1ms", "2h", "x", "0s"] {
         assert!(interval(bad).is_err(), "{bad}");
