@@ -245,15 +245,16 @@ async fn reading_nothing_can_be_tried_is_a_rate_limit_only_where_all_are_limited
 
 #[tokio::test]
 async fn reading_idle_runs_only_while_the_upstream_is_waited_for() {
-    let x = Setup::new().set("/defaults/idle", ms(500)).start().await;
+    // From the moment the gateway has handed everything on, this is also what the client has to read it.
+    let x = Setup::new().set("/defaults/idle", ms(2000)).start().await;
     // One event that fills every socket on its way, so that nothing more of the upstream is left to be read.
     let large = "z".repeat(12 << 20);
     let latch = Latch::new();
     x.a.play([ROLE, TXT(&large), HOLD(&latch), TXT("end"), FIN("stop"), DONE]);
     let mut client = x.call("solo").receive_buffer(4096).begin().await;
     client.head().await;
-    // Three times the largest gap: all the while it is the client who is waited for.
-    client.pause(ms(1500)).await;
+    // Longer than the largest gap: all the while it is the client who is waited for.
+    client.pause(ms(3000)).await;
     client.read_until(harness::PATIENCE, |r| !r.contents().is_empty()).await;
     assert_eq!((client.response().contents().len(), client.response().errors().len()), (1, 0));
     latch.open();
