@@ -30,6 +30,8 @@ const { launch } = require("puppeteer-core");
 const browser = await launch({
   executablePath: args.browser,
   headless: true,
+  // Over a pipe rather than a socket: a browser whose driver was killed sees it close, and ends too.
+  pipe: true,
   args: [
     // Tests may run as root, where there is no sandbox; the page comes from the gateway under test.
     "--no-sandbox",
