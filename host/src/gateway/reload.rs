@@ -177,7 +177,7 @@ impl Reloader {
         probe::start(config, cells, clients, &telemetry, &self.workshop.tracker, probes);
         self.board.loaded(clock::wall(), needs_restart.clone());
         telemetry.event(&Event::ConfigReloaded { generation, needs_restart });
-        if self.doors.go(doors, &config) {
+        if self.doors.go(doors, config) {
             tracing::info!(event = "listening", listen = %self.doors.listen(), admin = %self.doors.admin());
         }
         let file = config.file.as_deref().unwrap_or(std::path::Path::new(""));
