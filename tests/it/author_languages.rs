@@ -61,8 +61,8 @@ async fn folder(name: &str) -> tempfile::TempDir {
     here
 }
 
-/// The commands of an author, each on the component with its sidecar.
-async fn tried(name: &str, case: &str, kind: &str, rows: usize) {
+/// What an author tries a component with, under its sidecar; the folder it is in.
+async fn tried(name: &str, kind: &str) -> tempfile::TempDir {
     let (here, file) = (folder(name).await, format!("{name}.wasm"));
     let said = sluice(here.path(), &["plugin", "check", &file, "-c", "sluice.yaml"]).await;
     assert_eq!(said.code, 0, "{}", said.all());
@@ -72,13 +72,7 @@ async fn tried(name: &str, case: &str, kind: &str, rows: usize) {
     let said = sluice(here.path(), &["plugin", "test", &file, "--cases", text(&cases)]).await;
     assert_eq!(said.code, 0, "{}", said.all());
     assert!(said.out.ends_with(" cases, 0 failed\n") && !said.out.contains("\n0 cases"), "{}", said.all());
-
-    let case = cases.join(case);
-    let bench = ["plugin", "bench", &file, "--calls", "10", "--json", "--case", text(&case)];
-    let said = sluice(here.path(), &bench).await;
-    assert_eq!(said.code, 0, "{}", said.all());
-    let told: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!(told["rows"].as_array().map(Vec::len), Some(rows), "{told:#}");
+    here
 }
 
 fn text(path: &Path) -> &str {
@@ -87,12 +81,19 @@ fn text(path: &Path) -> &str {
 
 #[tokio::test]
 async fn a_plugin_in_javascript_passes_what_its_author_tries_it_with() {
-    tried("preferred-upstreams", "rules.json", "router", 4).await;
+    let here = tried("preferred-upstreams", "router").await;
+    let case = examples().join("preferred-upstreams/cases/rules.json");
+    let bench =
+        ["plugin", "bench", "preferred-upstreams.wasm", "--calls", "10", "--json", "--case", text(&case)];
+    let said = sluice(here.path(), &bench).await;
+    assert_eq!(said.code, 0, "{}", said.all());
+    let told: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(told["rows"].as_array().map(Vec::len), Some(4), "{told:#}");
 }
 
 #[tokio::test]
 async fn a_plugin_in_python_passes_what_its_author_tries_it_with() {
-    tried("service-levels", "levels.json", "tagger", 4).await;
+    tried("service-levels", "tagger").await;
 }
 
 /// Calls, one after the other, until told to stop; every answer.
