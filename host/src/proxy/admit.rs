@@ -126,7 +126,7 @@ pub(super) fn route(
         }
     };
     let Some(route) = generation.route(&chat.model) else {
-        return Err(Failure::ModelNotFound { model: chat.model });
+        return Err(Failure::ModelNotFound { model: chat.model.to_string() });
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
@@ -144,7 +144,7 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
     let seen = allowed.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
     RequestFacts {
         id: ledger.id().clone(),
-        model: chat.model.as_str().into(),
+        model: chat.model.clone(),
         task: headers.get("x-sluice-task").and_then(text),
         caller: ledger.facts.caller.clone(),
         input_tokens: chat.input_tokens,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -15,7 +16,9 @@ use serde_json::value::RawValue;
 
 use super::estimate;
 use super::output_limit::OutputLimit;
-use super::splice::{Edit, UsageWish, place, splice};
+use super::quick::Quick;
+use super::scan::first_special;
+use super::splice::{Edit, UsageWish, place, replaced, splice};
 use super::wire::Wire;
 
 /// Deepest nesting of objects and lists that is let through.
@@ -59,7 +62,7 @@ pub struct ChatRequest {
     /// Where the value of `model` lies in them.
     pub model_at: Range<usize>,
     /// The requested name.
-    pub model: String,
+    pub model: Arc<str>,
     /// A stream was asked for.
     pub stream: bool,
     /// Usage in the stream: whether the client asked for it, and how the body can.
@@ -84,50 +87,97 @@ pub struct ChatRequest {
     pub affinity: Option<u64>,
 }
 
-/// The top-level members that are looked at; all others are only checked for doubles.
-#[derive(Default)]
+/// The top-level members that are looked at, as they stand; all others are only checked for doubles.
+#[derive(Debug, Default, PartialEq)]
 struct Members<'a> {
-    model: Option<&'a RawValue>,
-    stream: Option<&'a RawValue>,
-    stream_options: Option<&'a RawValue>,
-    n: Option<&'a RawValue>,
-    messages: Option<&'a RawValue>,
-    prompt: Option<&'a RawValue>,
-    input: Option<&'a RawValue>,
-    max_completion_tokens: Option<&'a RawValue>,
-    max_tokens: Option<&'a RawValue>,
-    tools: Option<&'a RawValue>,
-    functions: Option<&'a RawValue>,
-    response_format: Option<&'a RawValue>,
-    prompt_cache_key: Option<&'a RawValue>,
-    session_id: Option<&'a RawValue>,
-    user: Option<&'a RawValue>,
-    safety_identifier: Option<&'a RawValue>,
+    model: Option<&'a str>,
+    stream: Option<&'a str>,
+    stream_options: Option<&'a str>,
+    n: Option<&'a str>,
+    messages: Option<&'a str>,
+    prompt: Option<&'a str>,
+    input: Option<&'a str>,
+    max_completion_tokens: Option<&'a str>,
+    max_tokens: Option<&'a str>,
+    tools: Option<&'a str>,
+    functions: Option<&'a str>,
+    response_format: Option<&'a str>,
+    prompt_cache_key: Option<&'a str>,
+    session_id: Option<&'a str>,
+    user: Option<&'a str>,
+    safety_identifier: Option<&'a str>,
     duplicate: Option<String>,
     too_many: bool,
 }
 
 impl<'a> Members<'a> {
-    fn slot(&mut self, key: &str) -> Option<&mut Option<&'a RawValue>> {
+    /// Those of a body.
+    fn read(body: &'a [u8]) -> Result<Self, BodyError> {
+        if let Some(members) = std::str::from_utf8(body).ok().and_then(Self::usual) {
+            return Ok(members);
+        }
+        if deeper_than(body, DEPTH_MAX) {
+            return Err(BodyError::Depth);
+        }
+        serde_json::from_slice(body).map_err(|e| BodyError::Json(position(&e)))
+    }
+
+    /// Those of a body that is as nearly all are, in one walk. None: the general reader has to say what it is.
+    fn usual(body: &'a str) -> Option<Self> {
+        let mut reader = Quick::new(body);
+        let mut reading = Reading::default();
+        reader.object(|reader, key| {
+            reading.member(Cow::Borrowed(key), reader.any()?);
+            Some(())
+        })?;
+        reader.ended()?;
+        Some(reading.members)
+    }
+
+    fn slot(&mut self, key: &[u8]) -> Option<&mut Option<&'a str>> {
         Some(match key {
-            "model" => &mut self.model,
-            "stream" => &mut self.stream,
-            "stream_options" => &mut self.stream_options,
-            "n" => &mut self.n,
-            "messages" => &mut self.messages,
-            "prompt" => &mut self.prompt,
-            "input" => &mut self.input,
-            "max_completion_tokens" => &mut self.max_completion_tokens,
-            "max_tokens" => &mut self.max_tokens,
-            "tools" => &mut self.tools,
-            "functions" => &mut self.functions,
-            "response_format" => &mut self.response_format,
-            "prompt_cache_key" => &mut self.prompt_cache_key,
-            "session_id" => &mut self.session_id,
-            "user" => &mut self.user,
-            "safety_identifier" => &mut self.safety_identifier,
+            b"model" => &mut self.model,
+            b"stream" => &mut self.stream,
+            b"stream_options" => &mut self.stream_options,
+            b"n" => &mut self.n,
+            b"messages" => &mut self.messages,
+            b"prompt" => &mut self.prompt,
+            b"input" => &mut self.input,
+            b"max_completion_tokens" => &mut self.max_completion_tokens,
+            b"max_tokens" => &mut self.max_tokens,
+            b"tools" => &mut self.tools,
+            b"functions" => &mut self.functions,
+            b"response_format" => &mut self.response_format,
+            b"prompt_cache_key" => &mut self.prompt_cache_key,
+            b"session_id" => &mut self.session_id,
+            b"user" => &mut self.user,
+            b"safety_identifier" => &mut self.safety_identifier,
             _ => return None,
         })
+    }
+}
+
+/// Members that are being gathered.
+#[derive(Default)]
+struct Reading<'a> {
+    members: Members<'a>,
+    keys: usize,
+    others: Others<'a>,
+}
+
+impl<'a> Reading<'a> {
+    fn member(&mut self, key: Cow<'a, [u8]>, value: &'a str) {
+        self.keys += 1;
+        let members = &mut self.members;
+        members.too_many |= self.keys > KEYS_MAX;
+        if members.too_many || members.duplicate.is_some() {
+            return;
+        }
+        let twice = match members.slot(&key) {
+            Some(slot) => slot.replace(value).is_some().then_some(key),
+            None => self.others.add(key),
+        };
+        members.duplicate = twice.map(|key| String::from_utf8_lossy(&key).into_owned());
     }
 }
 
@@ -143,22 +193,16 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Members::default();
-                let (mut keys, mut others) = (0, Others::default());
+                let mut reading = Reading::default();
                 while let Some(Key(key)) = map.next_key()? {
                     let value: &RawValue = map.next_value()?;
-                    keys += 1;
-                    members.too_many |= keys > KEYS_MAX;
-                    if members.too_many || members.duplicate.is_some() {
-                        continue;
-                    }
-                    let twice = match members.slot(&key) {
-                        Some(slot) => slot.replace(value).is_some().then_some(key),
-                        None => others.add(key),
+                    let key = match key {
+                        Cow::Borrowed(key) => Cow::Borrowed(key.as_bytes()),
+                        Cow::Owned(key) => Cow::Owned(key.into_bytes()),
                     };
-                    members.duplicate = twice.map(Cow::into_owned);
+                    reading.member(key, value.get());
                 }
-                Ok(members)
+                Ok(reading.members)
             }
         }
 
@@ -169,15 +213,15 @@ impl<'de> Deserialize<'de> for Members<'de> {
 /// Keys that have no slot. A request has a handful; a hash pays only beyond that.
 #[derive(Default)]
 struct Others<'a> {
-    few: Vec<Cow<'a, str>>,
-    many: HashSet<Cow<'a, str>>,
+    few: Vec<Cow<'a, [u8]>>,
+    many: HashSet<Cow<'a, [u8]>>,
 }
 
 impl<'a> Others<'a> {
     const FEW: usize = 32;
 
     /// Gives the key back when it is there already.
-    fn add(&mut self, key: Cow<'a, str>) -> Option<Cow<'a, str>> {
+    fn add(&mut self, key: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
         if self.few.contains(&key) {
             return Some(key);
         }
@@ -203,11 +247,7 @@ impl ChatRequest {
     /// # Errors
     /// When it is not one JSON object, nested too deeply, has a top-level key twice, or lacks a usable `model`.
     pub fn read(body: Bytes, wire: Wire) -> Result<Self, BodyError> {
-        if deeper_than(&body, DEPTH_MAX) {
-            return Err(BodyError::Depth);
-        }
-        let members: Members<'_> =
-            serde_json::from_slice(&body).map_err(|e| BodyError::Json(position(&e)))?;
+        let members = Members::read(&body)?;
         if members.too_many {
             return Err(BodyError::Keys);
         }
@@ -215,12 +255,12 @@ impl ChatRequest {
             return Err(BodyError::Duplicate(key.chars().take(64).collect()));
         }
         let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
-        let model: String = serde_json::from_str(model_raw.get())
-            .map_err(|_| BodyError::Field { field: "model", expected: "a string" })?;
+        let model = text(model_raw).ok_or(BodyError::Field { field: "model", expected: "a string" })?.into();
         let model_at = place(&body, model_raw);
         let stream = flag(members.stream)? && wire.streams();
         let (chat, output) = (wire == Wire::Chat, wire != Wire::Embeddings);
         let messages = members.messages.filter(|_| chat);
+        let measured = messages.map(estimate::measure).unwrap_or_default();
         let n = members.n.and_then(lenient::<u32>).unwrap_or(1).max(1);
         let request = Self {
             wire,
@@ -233,11 +273,11 @@ impl ChatRequest {
             choices: n
                 .saturating_mul(members.prompt.filter(|_| wire == Wire::Completions).map_or(1, prompts)),
             input_tokens: match wire {
-                Wire::Chat => [messages, members.tools, members.functions]
+                Wire::Chat => [members.tools, members.functions]
                     .into_iter()
                     .flatten()
-                    .map(|raw| estimate::tokens(raw.get()))
-                    .sum::<usize>()
+                    .map(estimate::tokens)
+                    .fold(measured.tokens, usize::saturating_add)
                     .try_into()
                     .unwrap_or(u32::MAX),
                 Wire::Completions => members.prompt.map_or(0, tokens),
@@ -254,15 +294,13 @@ impl ChatRequest {
                 .flatten()
                 .filter(|_| chat)
                 .any(|t| lenient::<super::presence::Presence>(t).is_some_and(|p| p.says)),
-            images: messages.is_some_and(|m| {
-                memchr::memmem::find(m.get().as_bytes(), b"image").is_some() && has_image(m)
-            }),
+            images: measured.may_show && messages.is_some_and(has_image),
             json_output: members
                 .response_format
                 .filter(|_| output)
                 .and_then(lenient::<Typed<'_>>)
                 .is_some_and(|f| f.of(&["json_object", "json_schema"])),
-            messages: messages.map_or(0, |m| u32::try_from(estimate::items(m.get())).unwrap_or(u32::MAX)),
+            messages: u32::try_from(measured.items).unwrap_or(u32::MAX),
             affinity: affinity(&members),
             model_at,
             model,
@@ -273,7 +311,11 @@ impl ChatRequest {
 
     /// The body for a target: the client's bytes with the value of `model` replaced, and these edits made.
     pub fn with_model(&self, model: &str, further: &[Edit]) -> Bytes {
-        let name = serde_json::Value::from(model).to_string();
+        // A string always serialises; the error type is that of writers.
+        let name = serde_json::to_string(model).unwrap_or_default();
+        if further.is_empty() {
+            return replaced(&self.body, &self.model_at, name.as_bytes());
+        }
         let mut edits = vec![Edit { at: self.model_at.clone(), with: name.into() }];
         edits.extend_from_slice(further);
         splice(&self.body, &edits)
@@ -281,18 +323,18 @@ impl ChatRequest {
 }
 
 /// The size of a prompt or input: texts by their length, tokens by their number.
-fn tokens(raw: &RawValue) -> u32 {
+fn tokens(raw: &str) -> u32 {
     match lenient::<Prompt>(raw) {
         Some(Prompt::Tokens(count)) => u32::try_from(count).unwrap_or(u32::MAX),
         Some(Prompt::TokenLists(lists)) => {
             u32::try_from(lists.iter().map(|list| list.0 as usize).sum::<usize>()).unwrap_or(u32::MAX)
         }
-        _ => u32::try_from(estimate::tokens(raw.get())).unwrap_or(u32::MAX),
+        _ => u32::try_from(estimate::tokens(raw)).unwrap_or(u32::MAX),
     }
 }
 
 /// How many prompts there are: a text or a list of tokens is one.
-fn prompts(raw: &RawValue) -> u32 {
+fn prompts(raw: &str) -> u32 {
     let many = match lenient::<Prompt>(raw) {
         Some(Prompt::TokenLists(lists)) => lists.len(),
         Some(Prompt::Texts(count)) => count,
@@ -304,7 +346,7 @@ fn prompts(raw: &RawValue) -> u32 {
 fn output_limit(body: &Bytes, members: &Members<'_>) -> OutputLimit {
     let mut limit = OutputLimit::default();
     for raw in [members.max_completion_tokens, members.max_tokens].into_iter().flatten() {
-        limit.found(place(body, raw), raw.get());
+        limit.found(place(body, raw));
     }
     limit
 }
@@ -339,17 +381,26 @@ fn deeper_than(body: &[u8], limit: usize) -> bool {
     false
 }
 
-fn flag(raw: Option<&RawValue>) -> Result<bool, BodyError> {
-    match raw.map(|raw| serde_json::from_str::<Option<bool>>(raw.get())) {
-        None | Some(Ok(None)) => Ok(false),
-        Some(Ok(Some(value))) => Ok(value),
-        Some(Err(_)) => Err(BodyError::Field { field: "stream", expected: "true or false" }),
+fn flag(raw: Option<&str>) -> Result<bool, BodyError> {
+    match raw {
+        None | Some("null" | "false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(BodyError::Field { field: "stream", expected: "true or false" }),
     }
 }
 
 /// A value the upstream will judge; ours is only to look.
-fn lenient<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
-    serde_json::from_str(raw.get()).ok()
+fn lenient<'a, T: Deserialize<'a>>(raw: &'a str) -> Option<T> {
+    serde_json::from_str(raw).ok()
+}
+
+/// The text of a string, which is borrowed where it stands there as it is.
+fn text(raw: &str) -> Option<Cow<'_, str>> {
+    let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match plain.filter(|text| first_special(text.as_bytes()).is_none()) {
+        Some(text) => Some(Cow::Borrowed(text)),
+        None => lenient(raw),
+    }
 }
 
 #[derive(Deserialize)]
@@ -386,14 +437,16 @@ impl<'de> Deserialize<'de> for Prompt {
         let items = Vec::<&RawValue>::deserialize(deserializer)?;
         let first = items.first().map_or("", |item| item.get());
         Ok(match first.as_bytes().first() {
-            Some(b'[') => Self::TokenLists(items.into_iter().filter_map(lenient).collect()),
+            Some(b'[') => {
+                Self::TokenLists(items.into_iter().filter_map(|item| lenient(item.get())).collect())
+            }
             Some(b'0'..=b'9') => Self::Tokens(items.len()),
             _ => Self::Texts(items.len()),
         })
     }
 }
 
-fn has_image(messages: &RawValue) -> bool {
+fn has_image(messages: &str) -> bool {
     #[derive(Deserialize)]
     struct Message<'a> {
         #[serde(borrow, default)]
@@ -401,7 +454,7 @@ fn has_image(messages: &RawValue) -> bool {
     }
     lenient::<Vec<Message<'_>>>(messages).is_some_and(|messages| {
         messages.iter().filter_map(|m| m.content).any(|content| {
-            lenient::<Vec<Typed<'_>>>(content)
+            lenient::<Vec<Typed<'_>>>(content.get())
                 .is_some_and(|parts| parts.iter().any(|p| p.of(&["image_url", "input_image", "image"])))
         })
     })
@@ -409,8 +462,7 @@ fn has_image(messages: &RawValue) -> bool {
 
 fn affinity(members: &Members<'_>) -> Option<u64> {
     let keys = [members.prompt_cache_key, members.session_id, members.user, members.safety_identifier];
-    let text =
-        keys.into_iter().flatten().filter_map(lenient::<Cow<'_, str>>).find(|text| !text.is_empty())?;
+    let text = keys.into_iter().flatten().filter_map(text).find(|text| !text.is_empty())?;
     Some(fnv1a(text.as_bytes()))
 }
 
