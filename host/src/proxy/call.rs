@@ -160,7 +160,7 @@ impl Call {
 
     /// One attempt, from the moment everything it needs is there.
     async fn attempt(&mut self, entering: Entering<Judged>, place: Place) -> Result<Tried, Failure> {
-        let (position, now) = (entering.position(), clock::now());
+        let (position, now) = (entering.position(), place.at);
         let (own, first_content) = self.limits(position);
         let attempting = entering.granted(now, own, first_content).ok_or(Failure::BudgetExhausted)?;
         let attempt = self.begin(position, place, now);

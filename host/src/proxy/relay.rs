@@ -306,7 +306,7 @@ pub(super) fn served(call: &mut Call, attempt: Attempt) -> Hold {
     let now = clock::now();
     call.target(attempt.position).cell.observe_result(now, true);
     attempt.ticket.success(now);
-    call.ledger.attempt_served();
+    call.ledger.attempt_served(now);
     let outcome = if call.ledger.degraded() { Outcome::FallbackSuccess } else { Outcome::Success };
     call.ledger.end(Ending { status: 200, outcome, error_code: None });
     attempt.hold

@@ -110,8 +110,8 @@ impl Ledger {
     }
 
     /// The running attempt has served to its end.
-    pub fn attempt_served(&mut self) {
-        self.span_ends(clock::now(), false);
+    pub fn attempt_served(&mut self, now: Instant) {
+        self.span_ends(now, false);
         let Some(note) = self.attempts.last() else { return };
         self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
             target: &note.record.target,
