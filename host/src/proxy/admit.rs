@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use sluice_core::budget::{self, Budget};
@@ -18,7 +18,7 @@ use super::Shared;
 use super::call::Call;
 use super::caller;
 use super::error::Failure;
-use super::request::forwarded;
+use super::request::{REQUEST_ID, forwarded};
 use super::settle::Ledger;
 use super::trace;
 use crate::clock;
@@ -31,12 +31,16 @@ const READ_ON_WAIT: Duration = Duration::from_secs(1);
 /// What is read on of a body that is too large, so that the answer arrives before the close.
 const READ_ON_BYTES: usize = 1 << 20;
 
+/// Headers that are looked for in every request: names that need not be read anew each time.
+static BUDGET: HeaderName = HeaderName::from_static("x-sluice-budget-ms");
+static TASK: HeaderName = HeaderName::from_static("x-sluice-task");
+
 /// The id of a request: the client's when it is well-formed, else a new one.
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let well_formed = |id: &&str| {
         (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
     };
-    let theirs = headers.get("x-request-id").and_then(|id| id.to_str().ok()).filter(well_formed);
+    let theirs = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(well_formed);
     theirs.map_or_else(new_id, Into::into)
 }
 
@@ -108,7 +112,7 @@ async fn read(
         }
     }
     let limit = generation.config.limits.body;
-    let bytes = collect(body, limit, ledger.shared()).await?;
+    let bytes = collect(body, limit, ledger.arrival() + BODY_WAIT, ledger.shared()).await?;
     // The client's own time to send it is not the gateway's.
     ledger.waited += clock::now().saturating_duration_since(ledger.arrival());
     Ok(route(ledger, bytes, &head.headers, wire)?)
@@ -128,7 +132,7 @@ pub(super) fn route(
     let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
     ledger.facts = facts(ledger, &chat, headers);
     ledger.model = Some(ledger.facts.model.clone());
-    let wish = match headers.get("x-sluice-budget-ms") {
+    let wish = match headers.get(&BUDGET) {
         None => None,
         Some(value) => {
             let wish = value.to_str().ok().and_then(budget::parse_budget_ms);
@@ -156,7 +160,7 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
     RequestFacts {
         id: ledger.id().clone(),
         model: chat.model.clone(),
-        task: headers.get("x-sluice-task").and_then(text),
+        task: headers.get(&TASK).and_then(text),
         caller: ledger.facts.caller.clone(),
         input_tokens: chat.input_tokens,
         max_output_tokens: chat.max_output_tokens,
@@ -212,8 +216,13 @@ pub(super) async fn pass(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Sh
     entered.map_err(|refusal| if now >= deadline { Shut::Deadline } else { Shut::Gate(refusal) })
 }
 
-/// The whole body. One that is over the limit is read on for a moment, aside.
-async fn collect(mut body: Incoming, limit: u64, shared: &Shared) -> Result<Bytes, NotRead> {
+/// The whole body, if it is there in time. One that is over the limit is read on for a moment, aside.
+async fn collect(
+    mut body: Incoming,
+    limit: u64,
+    deadline: Instant,
+    shared: &Shared,
+) -> Result<Bytes, NotRead> {
     let too_large = |body: Incoming| {
         shared.tracker.spawn(read_on(body));
         Failure::BodyTooLarge { limit }.into()
@@ -221,14 +230,13 @@ async fn collect(mut body: Incoming, limit: u64, shared: &Shared) -> Result<Byte
     if body.size_hint().lower() > limit {
         return Err(too_large(body));
     }
-    let deadline = tokio::time::Instant::from_std(clock::now() + BODY_WAIT);
     let limit_here = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     loop {
         let frame = tokio::select! {
             biased;
-            frame = tokio::time::timeout_at(deadline, body.frame()) => frame,
+            frame = tokio::time::timeout_at(deadline.into(), body.frame()) => frame,
             () = shared.last_call.reached() => return Err(Failure::Draining.into()),
         };
         let frame = match frame {

@@ -78,6 +78,19 @@ impl<'a> Quick<'a> {
     /// A string.
     pub fn string(&mut self) -> Option<Raw<'a>> {
         self.eat(b'"')?;
+        let rest = self.bytes.get(self.at..)?;
+        let length = first_special(rest)?;
+        let (raw, end) = rest.split_at_checked(length)?;
+        if end.first() == Some(&b'"') {
+            self.at += length + 1;
+            return Some(Raw { raw, text: length, escaped: false });
+        }
+        self.escaped()
+    }
+
+    /// The rest of a string, with escapes in it or wrong.
+    #[inline(never)]
+    fn escaped(&mut self) -> Option<Raw<'a>> {
         let start = self.at;
         let mut less = 0;
         loop {

@@ -34,10 +34,11 @@ pub fn splice(body: &[u8], edits: &[Edit]) -> Bytes {
     out.into()
 }
 
-/// The body with one piece replaced: what nearly every request needs.
-pub(super) fn replaced(body: &[u8], at: &Range<usize>, with: &[u8]) -> Bytes {
+/// The body with these texts in the place of one piece: what nearly every request needs.
+pub(super) fn replaced(body: &[u8], at: &Range<usize>, with: &[&str; 3]) -> Bytes {
     let (before, after) = (body.get(..at.start).unwrap_or_default(), body.get(at.end..).unwrap_or_default());
-    [before, with, after].concat().into()
+    let [first, second, third] = with.map(str::as_bytes);
+    [before, first, second, third, after].concat().into()
 }
 
 /// Where a piece of a body lies in it.
