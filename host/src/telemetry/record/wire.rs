@@ -70,11 +70,11 @@ pub(in crate::telemetry) fn fields(out: &mut Json, record: &Record) {
     maybe_text(out, record.served.as_ref().map(|served| &*served.upstream));
     out.put(r#","route":"#);
     out.word(record.role.as_str());
-    out.put(r#","is_fallback":"#);
-    out.flag(fallback);
-    out.put(r#","degraded":"#);
-    out.flag(fallback);
-    out.put(r#","stream":"#);
+    // One fact under two names.
+    out.put(match fallback {
+        true => r#","is_fallback":true,"degraded":true,"stream":"#,
+        false => r#","is_fallback":false,"degraded":false,"stream":"#,
+    });
     out.flag(record.stream);
     out.put(r#","status_code":"#);
     out.number(record.status);
