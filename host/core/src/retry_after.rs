@@ -44,6 +44,12 @@ where
     direct.or_else(|| reset(headers, wall)).map(|wait| wait.min(max)).filter(|wait| !wait.is_zero())
 }
 
+/// Whether a header can be about a quota. Most headers of an answer are told by their first letter to be about something
+/// else, and their values need not be looked at.
+pub fn may_tell_quota(header: &str) -> bool {
+    matches!(header.as_bytes().first(), Some(b'x' | b'X' | b'r' | b'R' | b'a' | b'A'))
+}
+
 /// Share of the quota that is left, 0 to 1: that of the scarcest one of which both what remains and the limit
 /// are told.
 pub fn quota_left<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Option<f64> {
@@ -127,8 +133,7 @@ fn quotas<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>, wall: Option<Sy
 
 /// Takes a header name apart.
 fn part(header: &str) -> Option<(Family, &str, Field)> {
-    // Most headers of an answer are told by their first letter to be none of these.
-    if !header.starts_with(['x', 'X', 'r', 'R', 'a', 'A']) {
+    if !may_tell_quota(header) {
         return None;
     }
     if let Some(rest) = strip(header, "x-ratelimit-") {

@@ -36,7 +36,8 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
     }
     let first_content = ready.first_content.map(|at| at.saturating_duration_since(attempt.started));
     target.cell.observe_commit(now, took, first_content);
-    let texts = ready.headers.iter().filter_map(|(k, v)| Some((k.as_str(), v.to_str().ok()?)));
+    let about = ready.headers.iter().filter(|(name, _)| retry_after::may_tell_quota(name.as_str()));
+    let texts = about.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     if let Some(left) = retry_after::quota_left(texts) {
         target.cell.observe_quota(now, left);
     }

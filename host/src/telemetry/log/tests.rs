@@ -164,6 +164,20 @@ fn closing_writes_everything_in_order() {
 }
 
 #[test]
+fn lines_of_any_length_are_written_whole_and_in_order() {
+    let Pipe { writer, reached, go, out } = stuck(Bounds::default());
+    // Some fit into one write with others, some fill one to the last byte, some are longer than any.
+    let lengths = [10, 40_000, 40_000, 1, 200_000, 5, 65_535, 65_536, 65_534, 0, 3];
+    let lines = lengths.map(|length| "x".repeat(length));
+    assert!(lines.iter().all(|line| writer.push(line.as_bytes())));
+    drop((go, reached));
+    assert!(writer.close(PATIENCE));
+    let text = out.text();
+    let written: Vec<&str> = text.lines().skip(1).collect();
+    assert!(written == lines, "{:?}", written.iter().map(|line| line.len()).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_thread_ends_with_its_last_handle() {
     struct Gone(SyncSender<()>);
     impl Drop for Gone {
