@@ -149,7 +149,7 @@ pub enum Follows {
 /// Says what would become of a request. The targets of `shared` learn from it.
 pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
     let id = admit::request_id(&dry.headers);
-    let endpoint = format!("/v1{}", dry.wire.path());
+    let endpoint = dry.wire.endpoint();
     let mut ledger = Box::new(Ledger::new(shared.clone(), shared.current.load_full(), endpoint.into(), id));
     let generation = ledger.generation().clone();
     ledger.calls(dry.caller.as_ref().and_then(|name| caller::named(&generation, name)));
