@@ -45,6 +45,11 @@ impl Calls {
         Call { _counted: Some(Counted(self.running.clone())) }
     }
 
+    /// Whether the connection speaks HTTP/1.1; false before its first request.
+    pub(super) fn are_http1(&self) -> bool {
+        self.http1.load(Ordering::Relaxed)
+    }
+
     /// Ready once there was no call for so long. Never, when it is seen to elsewhere.
     pub(super) async fn quiet(&self, wait: Duration) {
         loop {
@@ -57,7 +62,7 @@ impl Calls {
                 break;
             }
         }
-        if self.http1.load(Ordering::Relaxed) {
+        if self.are_http1() {
             std::future::pending::<()>().await;
         }
     }
