@@ -87,7 +87,7 @@ pub struct Listener<S> {
 }
 
 impl<S: Serve> Listener<S> {
-    /// A listener on a bound socket. Each connection is accepted as `tls` has it in that moment.
+    /// A listener on a bound socket. Each connection is accepted as `tls` has it in that moment, and ends with that.
     pub fn new(socket: TcpListener, tls: Arc<TlsSlot>, service: Arc<S>, tracker: TaskTracker) -> Self {
         Self { socket, tls, service, tracker }
     }
@@ -113,10 +113,10 @@ impl<S: Serve> Listener<S> {
             // Without it small events would wait for acknowledgements; a socket that is gone already shows itself.
             let _ = stream.set_nodelay(true);
             hold_little(&stream);
-            let (tls, service) = (self.tls.get(), self.service.clone());
-            let (ends, tracker) = (ends.clone(), self.tracker.clone());
+            let (speech, service, tracker) = (self.tls.get(), self.service.clone(), self.tracker.clone());
+            let ends = Ends { closing: speech.closing.clone(), torn: ends.torn.clone() };
             self.tracker.spawn(async move {
-                serve_stream(stream, tls, service, tracker, ends).await;
+                serve_stream(stream, speech.tls.clone(), service, tracker, ends).await;
                 drop(place);
             });
         }
