@@ -133,7 +133,8 @@ async fn it_says_what_follows_each_failure_and_what_time_is_left() {
     let left = |at: usize| silent["attempts"][at]["left_ms"].as_u64().expect("a number");
     assert!((4600..=4700).contains(&left(0)) && (2600..=2700).contains(&left(1)), "{silent:#}");
     assert_eq!(silent["attempts"][0]["limit_ms"], 2000);
-    let clock = json!({"plugin": null, "kind": "retryable_timeout", "action": "give_up", "breaker": "ignore"});
+    let clock =
+        json!({"plugin": null, "kind": "retryable_timeout", "action": "give_up", "breaker": "ignore"});
     assert_eq!((&silent["attempts"][1]["verdict"], &silent["failures_left"]), (&clock, &json!(0)));
     let told = room.said(&["--model", "chat", "--failure", "timeout", "--failure", "timeout"]).await;
     assert_eq!(told.out.lines().filter(|line| line.starts_with("  it fails: ")).count(), 2, "{}", told.all());
@@ -146,7 +147,8 @@ async fn it_says_what_follows_each_failure_and_what_time_is_left() {
     assert_eq!(course(&given_up), [("big/m", "primary", "end")]);
     assert_eq!(given_up["answer"]["status"], 400);
     // Failures for attempts that there are none of are not swallowed.
-    let more = ["--model", "chat", "--failure", "invalid_request", "--failure", "503", "--failure", "timeout"];
+    let more =
+        ["--model", "chat", "--failure", "invalid_request", "--failure", "503", "--failure", "timeout"];
     assert_eq!(room.explain(&more).await["failures_left"], 2);
     let told = room.said(&more).await;
     assert!(told.out.contains("the last 2 --failure were not needed"), "{}", told.all());

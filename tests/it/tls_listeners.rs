@@ -233,7 +233,11 @@ async fn tls_switched_on_or_off_ends_the_connections_that_speak_otherwise() {
         let before = x.gateway.events("config_reloaded").len();
         for key in ["tls", "admin_tls"] {
             let config = x.config.as_object_mut().unwrap();
-            if on { config.insert(key.to_owned(), section()) } else { config.remove(key) };
+            if on {
+                config.insert(key.to_owned(), section())
+            } else {
+                config.remove(key)
+            };
         }
         x.gateway.rewrite(&x.config);
         for idle in &mut idle {

@@ -216,7 +216,9 @@ async fn what_is_refused_and_what_is_away_is_said_here_and_on_the_status_page() 
     assert_eq!(replaced(&x.gateway.admin_json("/debug/plugins").await), [r#""weighted-router""#]);
     let mut page = Browser::start();
     page.open(&x, "/").await;
-    for problem in ["plugin bad", "configuration file refused: line", "store of records its database takes nothing"] {
+    for problem in
+        ["plugin bad", "configuration file refused: line", "store of records its database takes nothing"]
+    {
         page.until(&format!("document.querySelector('#problems').innerText.includes('{problem}')")).await;
     }
     page.until("/weighted-router\\s+• replaced/.test(document.querySelector('#plugins').innerText)").await;

@@ -191,8 +191,14 @@ mod tests {
         let validity = [value(UTC_TIME, b"240101000000Z"), value(tag, until.as_bytes())].concat();
         let version = if version { value(VERSION, &[2, 1, 2]) } else { Vec::new() };
         let issuer = value(SEQUENCE, &[0; 300]);
-        let body =
-            [version, value(INTEGER, &[7]), value(SEQUENCE, &[]), issuer, value(SEQUENCE, &validity), rest.to_vec()];
+        let body = [
+            version,
+            value(INTEGER, &[7]),
+            value(SEQUENCE, &[]),
+            issuer,
+            value(SEQUENCE, &validity),
+            rest.to_vec(),
+        ];
         value(SEQUENCE, &[value(SEQUENCE, &body.concat()), value(SEQUENCE, &[])].concat())
     }
 
@@ -230,7 +236,10 @@ mod tests {
             let said = value(OCTETS, &value(SEQUENCE, says));
             value(SEQUENCE, &[value(OBJECT, &BASIC_CONSTRAINTS), critical, said].concat())
         };
-        let other = value(SEQUENCE, &[value(OBJECT, &[0x55, 0x1d, 0x11]), value(OCTETS, &value(BOOLEAN, &[1]))].concat());
+        let other = value(
+            SEQUENCE,
+            &[value(OBJECT, &[0x55, 0x1d, 0x11]), value(OCTETS, &value(BOOLEAN, &[1]))].concat(),
+        );
         let with = |id: &[u8], extensions: &[Vec<u8>]| {
             let extensions = value(EXTENSIONS, &value(SEQUENCE, &extensions.concat()));
             let rest = [value(SEQUENCE, &[]), value(SEQUENCE, &[0; 200]), id.to_vec(), extensions].concat();

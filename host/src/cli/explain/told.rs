@@ -146,7 +146,9 @@ fn steps(explained: &Explained, text: &mut String) {
     match explained.mishaps_left {
         0 => {}
         1 => line(text, "the last --failure was not needed: there is no attempt for it"),
-        more => line(text, &format!("the last {more} --failure were not needed: there are no attempts for them")),
+        more => {
+            line(text, &format!("the last {more} --failure were not needed: there are no attempts for them"))
+        }
     }
 }
 
