@@ -41,6 +41,7 @@ impl Identity {
     /// # Panics
     /// When the name is none.
     #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "a certificate's end is of the wall's clock")]
     pub fn for_so_long(host: &str, time: Duration) -> Self {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970");
         let until = rcgen::date_time_ymd(1970, 1, 1) + since + time;
