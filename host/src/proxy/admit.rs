@@ -285,5 +285,8 @@ async fn read_on(mut body: Incoming) {
 
 /// The path of a request as its record shows it: known paths as they are, others cut.
 pub(super) fn endpoint(path: &str) -> Cow<'static, str> {
-    Cow::Owned(path.chars().take(256).collect())
+    match Wire::ALL.into_iter().map(Wire::endpoint).find(|known| *known == path) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(path.chars().take(256).collect()),
+    }
 }

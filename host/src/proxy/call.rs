@@ -193,6 +193,13 @@ impl Call {
         }
     }
 
+    /// The answer is shown and nothing is sent upstream any more: what would have been is let go, with the pages of the
+    /// connection that it was read into.
+    pub fn is_shown(&mut self) {
+        self.chat.body = Bytes::new();
+        self.headers = HeaderMap::new();
+    }
+
     /// Takes one retry or switch from what all requests share.
     pub fn take_from_budget(&self, now: Instant) -> bool {
         self.ledger.generation().cells.retry_budget.take(now)

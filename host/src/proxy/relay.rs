@@ -76,12 +76,13 @@ struct Flowing {
 impl Relay {
     /// A stream that has just committed.
     pub(super) fn new(
-        call: Box<Call>,
+        mut call: Box<Call>,
         attempt: Attempt,
         body: UpstreamBody,
         stream: Box<ChatStream>,
         end: Option<End>,
     ) -> Self {
+        call.is_shown();
         let route = &call.route.config;
         let idle = IdleClock::new(route.idle, stream.content_events());
         let (keep_alive, length) = (KeepAlive::new(route.keep_alive), LengthClock::new(route.stream_max));
