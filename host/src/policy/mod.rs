@@ -237,18 +237,16 @@ impl Policy {
 
     /// Takes the tags that may be written.
     fn accept(&self, plugin: &Plugin, new: Vec<Tag>, head: bool, all: &mut Vec<Tag>) {
+        all.reserve(new.len());
         for tag in new {
-            match tags::accept(tag, head) {
-                Ok(accepted) => {
-                    accepted.into_iter().flatten().for_each(|tag| tags::put(all, tag));
-                }
-                Err(refused) => self.set.watch().log_line(&LogLine {
+            if let Err(refused) = tags::accept(tag, head, all) {
+                self.set.watch().log_line(&LogLine {
                     plugin: plugin.name(),
                     digest: plugin.digest(),
                     source: LogSource::Host,
                     level: LogLevel::Warn,
                     text: &refused.to_string(),
-                }),
+                });
             }
         }
     }
