@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use sluice_core::facts::{Place, TargetFacts};
+use sluice_core::facts::{Place, PluginKind, TargetFacts};
 use sluice_core::lens::request::ChatRequest;
 use sluice_core::stream::Rules;
 
@@ -90,6 +90,11 @@ impl Generation {
     /// A plugin that must decide does not run, and there is no route that would not ask it.
     pub fn denies_all(&self) -> bool {
         self.routes.values().all(|route| route.policy.denies())
+    }
+
+    /// Whether any route asks the bundled plugin of a kind, and not only where another fails.
+    pub fn asks_bundled(&self, kind: PluginKind) -> bool {
+        self.routes.values().any(|route| route.policy.asks_bundled(kind))
     }
 
     /// The gate all calls pass.

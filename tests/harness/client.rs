@@ -144,6 +144,13 @@ impl Client {
         response
     }
 
+    /// Whether the connection ends within so long, with nothing more on it.
+    pub async fn closes(&mut self, within: Duration) -> bool {
+        let mut space = [0; 1];
+        // Behind TLS an end without its goodbye is an error, and an end all the same.
+        matches!(tokio::time::timeout(within, self.io.read(&mut space)).await, Ok(Ok(0) | Err(_)))
+    }
+
     /// Reads nothing for so long: the slow part of a slow reader.
     pub async fn pause(&self, time: Duration) {
         tokio::time::sleep(time).await;

@@ -1,7 +1,9 @@
 //! A certificate made for one test.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -31,16 +33,45 @@ impl Identity {
     /// When the name is none.
     #[must_use]
     pub fn with_protocols(host: &str, protocols: &[&str]) -> Self {
-        let made = rcgen::generate_simple_self_signed([host.to_owned()]).expect("a host name");
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        Self::made(host, protocols, |_| {})
+    }
+
+    /// For a host name or an address; the certificate holds for so long from now on.
+    ///
+    /// # Panics
+    /// When the name is none.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "a certificate's end is of the wall's clock")]
+    pub fn for_so_long(host: &str, time: Duration) -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970");
+        let until = rcgen::date_time_ymd(1970, 1, 1) + since + time;
+        Self::made(host, &["http/1.1"], |params| params.not_after = until)
+    }
+
+    /// For a host name or an address; the certificate says that it is an authority's.
+    ///
+    /// # Panics
+    /// When the name is none.
+    #[must_use]
+    pub fn of_authority(host: &str) -> Self {
+        let authority = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self::made(host, &["http/1.1"], |params| params.is_ca = authority)
+    }
+
+    fn made(host: &str, protocols: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Self {
+        let signing = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new([host.to_owned()]).expect("a host name");
+        change(&mut params);
+        let cert = params.self_signed(&signing).expect("a certificate");
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(signing.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring knows the default versions")
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![cert.der().clone()], key)
             .expect("a certificate and its own key");
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let (pem, key) = (cert.pem(), signing.serialize_pem());
         Self { pem, key, config: Arc::new(config) }
     }
 

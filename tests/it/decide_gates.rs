@@ -217,3 +217,45 @@ async fn a_waiter_is_told_when_its_target_opens() {
     x.calls([1, 2, 0]);
     x.end().await;
 }
+
+#[tokio::test]
+async fn a_call_that_comes_back_from_a_queue_leaves_a_target_that_opened_meanwhile() {
+    let gates = json!({"max_in_flight": 3, "queue": 10, "queue_wait": "30s"});
+    let x = Setup::new()
+        .set("/gates", gates)
+        .set("/upstreams/A/max_in_flight", 2)
+        .set("/breaker", json!({"consecutive": 2, "open": "60s"}))
+        .set("/defaults", json!({"budget": "30s", "attempt": "30s", "first_content": "30s", "idle": "30s"}))
+        .start()
+        .await;
+    let [first, second, rest] = [(); 3].map(|()| Latch::new());
+    x.a.queue([&[HOLD(&first)], &STATUS(503).0[..]].concat());
+    x.a.queue([&[HOLD(&second)], &STATUS(503).0[..]].concat());
+    let held = [ROLE, TXT("one "), HOLD(&rest), TXT("two "), TXT("three"), FIN("stop"), DONE];
+    x.b.queue(held.clone());
+    x.b.queue(held);
+    // Two have A. A third queues there and gives its place among all back, which a fourth takes.
+    let mut goes_on = x.call("chat").begin().await;
+    x.a.wait_for_attempts(1).await;
+    let fails = start(x.call("solo"));
+    x.a.wait_for_attempts(2).await;
+    let waits = start(x.call("chat"));
+    queued(&x, "upstream:A", 1.0).await;
+    let mut other = x.call("other").begin().await;
+    other.contents(1).await;
+    // The first fails and goes on to B with its place among all: the third has its place at A, and waits for the other one.
+    first.open();
+    goes_on.contents(1).await;
+    queued(&x, "global", 1.0).await;
+    queued(&x, "upstream:A", 0.0).await;
+    // A opens, and with that a place among all comes free.
+    second.open();
+    fails.answer().await.refused(503, "retryable_upstream");
+    x.breaker_is("A/a1", "open", 2).await;
+    waits.answer().await.answered().tags("B/b1", true).attempts(1);
+    x.calls([2, 3, 0]);
+    rest.open();
+    goes_on.finish().await.answered();
+    other.finish().await.answered();
+    x.end().await;
+}

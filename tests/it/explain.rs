@@ -133,6 +133,12 @@ async fn it_says_what_follows_each_failure_and_what_time_is_left() {
     let left = |at: usize| silent["attempts"][at]["left_ms"].as_u64().expect("a number");
     assert!((4600..=4700).contains(&left(0)) && (2600..=2700).contains(&left(1)), "{silent:#}");
     assert_eq!(silent["attempts"][0]["limit_ms"], 2000);
+    let clock =
+        json!({"plugin": null, "kind": "retryable_timeout", "action": "give_up", "breaker": "ignore"});
+    assert_eq!((&silent["attempts"][1]["verdict"], &silent["failures_left"]), (&clock, &json!(0)));
+    let told = room.said(&["--model", "chat", "--failure", "timeout", "--failure", "timeout"]).await;
+    assert_eq!(told.out.lines().filter(|line| line.starts_with("  it fails: ")).count(), 2, "{}", told.all());
+    assert!(told.out.contains("the clock says retryable_timeout, give up, breaker ignore"), "{}", told.all());
     assert_eq!(
         (&silent["answer"]["status"], &silent["answer"]["error"]["code"]),
         (&json!(504), &json!("budget_exhausted"))
@@ -140,6 +146,13 @@ async fn it_says_what_follows_each_failure_and_what_time_is_left() {
     let given_up = room.explain(&["--model", "chat", "--failure", "invalid_request"]).await;
     assert_eq!(course(&given_up), [("big/m", "primary", "end")]);
     assert_eq!(given_up["answer"]["status"], 400);
+    // Failures for attempts that there are none of are not swallowed.
+    let more =
+        ["--model", "chat", "--failure", "invalid_request", "--failure", "503", "--failure", "timeout"];
+    assert_eq!(room.explain(&more).await["failures_left"], 2);
+    let told = room.said(&more).await;
+    assert!(told.out.contains("the last 2 --failure were not needed"), "{}", told.all());
+    assert!(!room.said(&more[..4]).await.out.contains("not needed"));
     let denied = room.explain(&["--model", "chat", "--failure", "401"]).await;
     assert_eq!(
         (course(&denied), &denied["answer"]["status"]),
@@ -250,6 +263,10 @@ async fn wrong_usage_says_what_there_is() {
         (
             &["--model", "chat", "--down", "big/n"],
             "there is no such target; there are big/m, small/m, small/t",
+        ),
+        (
+            &["--model", "other", "--down", "small/m", "--down", "big/m"],
+            "--down big/m: no target of the route other; it has small/m",
         ),
         (&["--model", "chat", "--caller", "wbe"], "there is no such caller; there are web"),
         (&["--model", "chat", "--failure", "cut-3"], "expected a status from 300 to 599"),

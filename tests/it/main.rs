@@ -29,6 +29,7 @@ mod cases_plugins;
 mod cases_reload;
 mod cases_telling;
 mod cases_time;
+mod cli_pipes;
 mod config_examples;
 mod config_golden;
 mod config_properties;

@@ -89,6 +89,31 @@ async fn mistakes_in_asking_are_usage_and_a_store_that_is_not_there_is_a_no() {
     }
 }
 
+#[tokio::test]
+async fn whoever_looks_needs_no_secret_but_that_of_the_store() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("sluice.yaml");
+    let config = |store: &str| {
+        let secret = "env:SLUICE_NO_SUCH_KEY";
+        let text = format!(
+            "upstreams: {{ a: {{ base_url: \"http://127.0.0.1:9/v1\", credentials: [ '{secret}' ], models: {{ m: {{}} }} }} }}
+routes: {{ r: {{ targets: [ a/m ] }} }}
+callers: [ {{ name: one, key: '{secret}' }} ]
+records: {{ {store} }}
+"
+        );
+        std::fs::write(&file, text).expect("a file");
+    };
+    let path = file.display().to_string();
+    config("sqlite: records.sqlite");
+    std::fs::write(dir.path().join("records.sqlite"), "").expect("a file");
+    assert_eq!(look(&["-c", &path]).await, (Some(0), "no such records\n".to_owned(), String::new()));
+    config("postgres: 'env:SLUICE_NO_SUCH_STORE'");
+    let (code, _, err) = look(&["-c", &path]).await;
+    assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");
+    assert!(err.contains("records.postgres: environment variable SLUICE_NO_SUCH_STORE is not set"), "{err}");
+}
+
 /// The gateway with files of at most 64 KiB, which is a full disk in small: writes stop half-way.
 fn cramped(dir: &std::path::Path) -> std::path::PathBuf {
     let script = dir.join("cramped");

@@ -26,6 +26,15 @@ async fn records(x: &mut Case) -> Vec<Value> {
     x.gateway.events("request")
 }
 
+/// The last line says that the end was in order, and how many calls were cut off.
+async fn stopped(x: &Case, cut_off: u64) {
+    let last = x.gateway.wait_for_event("stopped", |_| true).await;
+    has(&last, &json!({"level": "info", "cut_off": cut_off}));
+    assert!(x.gateway.log().lines().last().unwrap().contains("stopped"), "{}", x.gateway.log());
+    let took = last["took"].as_str().unwrap_or_default();
+    assert!(took.ends_with("ms") || took.ends_with('s'), "{last}");
+}
+
 #[tokio::test]
 async fn a_stream_that_outlasts_the_limit_ends_with_a_word_and_a_record() {
     let talking: Vec<Step> = (0..2000).flat_map(|_| [TXT("more "), SLEEP(20)]).collect();
@@ -42,6 +51,7 @@ async fn a_stream_that_outlasts_the_limit_ends_with_a_word_and_a_record() {
         assert_eq!(r.errors()[0].json()["error"]["code"], "draining", "{r:?}");
         let records = records(&mut x).await;
         assert_eq!(records.len(), 1, "a record for each call");
+        stopped(&x, 1).await;
         let want = json!({"outcome": "interrupted", "status_code": 200, "attempts": [{"kind": null}]});
         has(&records[0], &want);
     }
@@ -107,6 +117,7 @@ async fn a_whole_answer_is_a_running_call_until_it_is_written() {
     let r = slow.finish_within(Duration::from_secs(20)).await;
     assert_eq!((r.end, r.body.len() > text.len()), (End::Complete, true), "cut at {} bytes", r.body.len());
     has(&records(&mut x).await[0], &json!({"outcome": "success"}));
+    stopped(&x, 0).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use harness::client::get;
@@ -203,6 +204,56 @@ async fn another_certificate_is_shown_from_the_next_connection_on_and_a_bad_one_
     end(x).await;
 }
 
+/// A request on a connection that stays.
+fn stays(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: sluice\r\n\r\n").into_bytes()
+}
+
+#[tokio::test]
+async fn tls_switched_on_or_off_ends_the_connections_that_speak_otherwise() {
+    let identity = identity();
+    let mut x = speaks_tls(&identity, &[]).set("/defaults/idle", "off").start().await;
+    let (main, admin) = (x.gateway.addr(), x.gateway.admin_addr());
+    for on in [true, false] {
+        let open = async |addr| match on {
+            true => Client::open(addr).await,
+            false => client(addr, &identity).await.unwrap(),
+        };
+        let mut idle = [open(main).await, open(admin).await];
+        for idle in &mut idle {
+            idle.send(&stays("/livez")).await;
+            assert_eq!(idle.finish().await.status, 200);
+        }
+        let latch = Latch::new();
+        x.a.queue([ROLE, TXT("one "), HOLD(&latch), TXT("two "), TXT("three"), FIN("stop"), DONE]);
+        let mut busy = open(main).await.logged(&x.ledger);
+        busy.send(&x.call("chat").bytes()).await;
+        busy.contents(1).await;
+
+        let before = x.gateway.events("config_reloaded").len();
+        for key in ["tls", "admin_tls"] {
+            let config = x.config.as_object_mut().unwrap();
+            if on {
+                config.insert(key.to_owned(), section())
+            } else {
+                config.remove(key)
+            };
+        }
+        x.gateway.rewrite(&x.config);
+        for idle in &mut idle {
+            assert!(idle.closes(harness::PATIENCE).await, "on: {on}: an idle connection stays");
+        }
+        let told = x.poll(harness::PATIENCE, async || x.gateway.events("config_reloaded").len() > before);
+        assert!(told.await, "{}", x.gateway.log());
+        latch.open();
+        busy.finish().await.answered();
+        assert!(busy.closes(harness::PATIENCE).await, "on: {on}: one whose call is over stays");
+        let mut new = if on { client(main, &identity).await.unwrap() } else { x.connect().await };
+        x.call("solo").on(&mut new).await.answered();
+    }
+    x.end().await;
+}
+
 #[tokio::test]
 async fn a_pair_that_cannot_serve_is_no_start() {
     let one = identity();
@@ -237,6 +288,64 @@ async fn the_admin_pages_and_the_commands_that_read_them_speak_tls() {
         let said = sluice(here, &[&["plugins"], args].concat()).await;
         assert!(said.code == 1 && said.err.contains(words), "{args:?}: {}", said.all());
     }
+    end(x).await;
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_authority_is_told_from_one_that_is_not_trusted() {
+    let identity = Identity::of_authority("127.0.0.1");
+    let x = speaks_tls(&identity, &["admin_tls"]).start().await;
+    let (here, url) = (x.gateway.dir(), format!("https://{}", x.gateway.admin_addr()));
+    let said = sluice(here, &["plugins", "--admin", &url, "--ca-file", PAIR[0]]).await;
+    assert_eq!(said.code, 1, "{}", said.all());
+    assert!(said.err.contains("basicConstraints=critical,CA:FALSE"), "{}", said.all());
+    assert!(!said.err.contains("--ca-file"), "it does not help: {}", said.all());
+    let warned = "admin_tls.cert_file: warning: the certificate is marked as an authority's";
+    assert!(x.gateway.log().contains(warned), "{}", x.gateway.log());
+    // Whom it does not know it still says so.
+    let stranger = self::identity();
+    fs::write(here.join("stranger.pem"), stranger.pem()).unwrap();
+    let [cert, key] = PAIR.map(|file| here.join(file));
+    fs::write(cert, stranger.pem()).unwrap();
+    fs::write(key, stranger.key_pem()).unwrap();
+    x.gateway.wait_for_event("config_reloaded", |_| true).await;
+    fs::write(here.join("first.pem"), identity.pem()).unwrap();
+    let said = sluice(here, &["plugins", "--admin", &url, "--ca-file", "first.pem"]).await;
+    assert!(said.err.contains("--ca-file FILE names whom to trust"), "{}", said.all());
+    let said = sluice(here, &["plugins", "--admin", &url, "--ca-file", "stranger.pem"]).await;
+    assert_eq!(said.code, 0, "{}", said.all());
+    end(x).await;
+}
+
+#[tokio::test]
+async fn a_certificate_is_told_of_before_its_end_and_when_that_is_there() {
+    let day = Duration::from_secs(86_400);
+    let x = speaks_tls(&Identity::for_so_long("127.0.0.1", 6 * day), &["tls"]).start().await;
+    let soon = "tls.cert_file: warning: the certificate expires soon, at ";
+    assert!(x.gateway.log().contains(soon), "{}", x.gateway.log());
+    let bare = json!({
+        "tls": section(), "upstreams": {"a": {"base_url": "http://127.0.0.1:9/v1", "models": {"m": {}}}},
+        "routes": {"chat": {"targets": ["a/m"]}},
+    });
+    fs::write(x.gateway.dir().join("bare.yaml"), bare.to_string()).unwrap();
+    let check = async || sluice(x.gateway.dir(), &["check", "-c", "bare.yaml"]).await;
+    let said = check().await;
+    assert!(said.code == 0 && said.out.contains(soon), "{}", said.all());
+
+    let put = |identity: &Identity| {
+        let [cert, key] = PAIR.map(|file| x.gateway.dir().join(file));
+        fs::write(key, identity.key_pem()).unwrap();
+        fs::write(cert, identity.pem()).unwrap();
+    };
+    // Its end comes while it is in use, and nothing else happens.
+    put(&Identity::for_so_long("127.0.0.1", Duration::from_secs(4)));
+    x.gateway.wait_for_event("certificate_expired", |told| told["listener"] == "main").await;
+    assert!(check().await.out.contains("tls.cert_file: warning: the certificate expired at "));
+
+    put(&Identity::for_so_long("127.0.0.1", 8 * day));
+    x.gateway.wait_for_event("config_reloaded", |told| told["generation"] == 3).await;
+    let said = check().await;
+    assert!(!said.out.contains("warning: the certificate"), "{}", said.all());
     end(x).await;
 }
 

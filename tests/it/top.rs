@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::browser::Browser;
 use crate::expect::able_again;
 use harness::gateway::binary;
 use harness::prelude::*;
@@ -180,6 +181,68 @@ async fn without_a_terminal_it_is_plain_text() {
     let status = tokio::time::timeout(Duration::from_secs(20), child.wait()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(0));
     x.end().await;
+}
+
+#[tokio::test]
+async fn what_is_refused_and_what_is_away_is_said_here_and_on_the_status_page() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let router = std::fs::read("../plugins/weighted-router/weighted-router.wasm").unwrap();
+    let mut x = Setup::new()
+        .set("/records", json!({"postgres": "env:RECORDS_URL"}))
+        .env("RECORDS_URL", &format!("postgres://u:secret@{gone}/d"))
+        .file("plugins.d/mine.wasm", router)
+        .file("plugins.d/bad.wasm", "no plugin")
+        .start()
+        .await;
+    x.gateway.wait_for_event("records_away", |_| true).await;
+    x.change("/breaker", json!({"consecutiv": 3}));
+    x.gateway.wait_for_event("config_rejected", |_| true).await;
+    let seen = once(&x).await;
+    for part in [
+        "▲ plugin bad rejected, configuration file refused: line ",
+        ": breaker: unknown key",
+        "requests since the start 0",
+        ", store of records away since ",
+        "  ▲ rejected  ",
+        "replaced",
+    ] {
+        assert!(seen.contains(part), "{part}: {seen}");
+    }
+    assert!(!seen.contains("secret") && !seen.contains("nothing is wrong"), "{seen}");
+    let replaced = |page: &Value| -> Vec<String> {
+        let all = page["plugins"].as_array().unwrap().iter();
+        all.filter(|one| one["replaced"] == true).map(|one| one["name"].to_string()).collect()
+    };
+    assert_eq!(replaced(&x.gateway.admin_json("/debug/plugins").await), [r#""weighted-router""#]);
+    let mut page = Browser::start();
+    page.open(&x, "/").await;
+    for problem in
+        ["plugin bad", "configuration file refused: line", "store of records its database takes nothing"]
+    {
+        page.until(&format!("document.querySelector('#problems').innerText.includes('{problem}')")).await;
+    }
+    page.until("/weighted-router\\s+• replaced/.test(document.querySelector('#plugins').innerText)").await;
+    page.kept_to(&x).await;
+
+    x.config["breaker"] = json!({});
+    x.config["records"] = json!({"sqlite": "records.sqlite"});
+    crate::guests::take_out(&x, "bad.wasm");
+    x.gateway.rewrite(&x.config);
+    x.reloaded(1).await;
+    let mut last = String::new();
+    let well = x.poll(harness::PATIENCE, async || {
+        last = once(&x).await;
+        last.contains("nothing is wrong")
+    });
+    assert!(well.await, "{last}");
+    x.end().await;
+}
+
+/// What is to be seen now.
+async fn once(x: &Case) -> String {
+    let admin = x.gateway.admin_addr().to_string();
+    let output = Command::new(binary()).args(["top", "--once", "--admin", &admin]).output().await.unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use harness::prelude::*;
 
-use crate::expect::{LATE, has};
+use crate::expect::has;
 use crate::traces_collector::{Collector, Mood, Span};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -197,7 +197,9 @@ async fn a_collector_that_is_away_holds_up_nobody_and_what_is_lost_is_counted() 
     let x = traced(&collector, 1.0).await;
     drop(collector);
     x.call("chat").await.answered();
-    x.gateway.wait_for_event("traces_away", |_| true).await;
+    let told = x.gateway.wait_for_event("traces_away", |_| true).await;
+    assert_eq!(told["to"], format!("http://{addr}/otel/v1/traces"), "{told}");
+    assert!(told["error"].as_str().unwrap().contains("Connection refused"), "the cause is missing: {told}");
     // Given up after three tries.
     assert!(
         x.poll(harness::PATIENCE, async || x.metric("sluice_spans_dropped_total", &[]).await > 1.0).await
@@ -211,6 +213,8 @@ async fn a_collector_that_is_away_holds_up_nobody_and_what_is_lost_is_counted() 
     collector.is(Mood::Says(503));
     x.call("chat").await.answered();
     assert!(x.poll(harness::PATIENCE, async || x.gateway.events("traces_away").len() == 2).await);
+    let told = &x.gateway.events("traces_away")[1];
+    assert!(told["error"].as_str().unwrap().contains("503"), "{told}");
     collector.is(Mood::Takes);
     collector.until(&x, 4).await;
     collector.is(Mood::Hangs);
@@ -220,10 +224,9 @@ async fn a_collector_that_is_away_holds_up_nobody_and_what_is_lost_is_counted() 
         assert!(r.took() < ms(1000), "{r:?}");
     }
     x.metric_becomes("sluice_spans_dropped_total", &[], 2.0).await;
+    // How long it is waited for at the end is measured where time does not depend on the machine.
     let mut gateway = x.end().await;
-    let told = now();
     assert_eq!(gateway.stop().await, 0);
-    assert!(now() - told < ms(6000) + LATE, "the end waited {:?} for the collector", now() - told);
 }
 
 #[tokio::test]

@@ -127,6 +127,10 @@ fn quotas<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>, wall: Option<Sy
 
 /// Takes a header name apart.
 fn part(header: &str) -> Option<(Family, &str, Field)> {
+    // Most headers of an answer are told by their first letter to be none of these.
+    if !header.starts_with(['x', 'X', 'r', 'R', 'a', 'A']) {
+        return None;
+    }
     if let Some(rest) = strip(header, "x-ratelimit-") {
         let (field, name) = leading(rest)?;
         return Some((Family::Prefixed, name, field));

@@ -56,7 +56,7 @@ pub struct ExplainArgs {
 const HELP: &str = "\
 Failures: an HTTP status (503), a kind (quota_exhausted), an error word of `sluice mock` (429-2s, context, filter),
 what can go wrong below HTTP (refused, reset, closed, dns, tls, unreachable, protocol), or timeout for silence.
-Attempts for which none is given serve.";
+Attempts for which none is given serve; failures for which there is no attempt are said to be too many.";
 
 /// Explains to `out`; mistakes of the configuration, the body or the arguments go to `err`. [`Exit::Done`] whatever
 /// would become of the request.
@@ -150,6 +150,15 @@ fn dry(args: &ExplainArgs, config: &Config) -> Result<Dry, String> {
         };
         object.insert("model".to_owned(), model.as_str().into());
         body = Value::Object(object).to_string().into();
+    }
+    // A target of another route would be ignored, and the answer be about something else than was meant.
+    let asked = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+    if let Some(route) = asked["model"].as_str().and_then(|model| config.routes.get(model)) {
+        let mut known = route.targets.iter().map(|target| &*target.target.key);
+        if let Some(other) = args.down.iter().find(|down| !known.clone().any(|known| known == **down)) {
+            let known = listed(&mut known);
+            return Err(format!("--down {other}: no target of the route {}; it has {known}", route.name));
+        }
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &args.headers {

@@ -41,6 +41,10 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::mock::MockArgs;
 
+/// The status of a command whose reader has gone: as a shell shows one that was ended by SIGPIPE, which is what becomes of
+/// most others.
+const NOBODY_READS: u8 = 128 + 13;
+
 /// What `--version` says: the release, the commit it was built from, the contracts it takes plugins of.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
@@ -146,6 +150,8 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(exit) => ExitCode::from(exit.code()),
+        // `| head` has seen enough. What the answer would have been nobody was told, so that it is none of ours.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(NOBODY_READS),
         Err(error) => {
             let _ = writeln!(err, "sluice: {error}");
             ExitCode::from(Exit::No.code())

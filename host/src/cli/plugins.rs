@@ -25,6 +25,8 @@ struct Entry {
     p99_us: Option<f64>,
     failures: std::collections::BTreeMap<String, u64>,
     rejection: Option<Rejection>,
+    /// Bundled, and no route asks it.
+    replaced: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,7 +127,7 @@ fn row(entry: &Entry) -> [String; HEAD.len()] {
     [
         plain(&entry.name),
         if entry.kinds.is_empty() { "-".to_owned() } else { plain(&entry.kinds.join(",")) },
-        plain(&entry.state),
+        plain(if entry.replaced && entry.state == "active" { "replaced" } else { &entry.state }),
         short(entry.digest.as_deref()),
         or_dash(entry.version.as_ref()),
         or_dash(entry.contract.as_ref()),
@@ -163,6 +165,7 @@ mod tests {
              "failures": {"trap": 2, "timeout": 1},
              "rejection": {"reason": "parse", "message": "expected a\nvalid one", "digest": "fedcba9876", "at": "then"}},
             {"name": "standard-tagger", "file": null, "kinds": ["tagger"], "state": "active", "rejection": null},
+            {"name": "weighted-router", "file": null, "kinds": ["router"], "state": "active", "replaced": true},
         ]});
         let mut out = Vec::new();
         table(&serde_json::from_value(page).unwrap(), &mut out).unwrap();
@@ -190,7 +193,8 @@ mod tests {
             ]
         );
         assert_eq!(cells(lines[3])[6], "(bundled)");
-        assert_eq!(lines[5], "near: rejected at then (parse, fedcba98): expected a valid one");
+        assert_eq!(cells(lines[4])[2], "replaced");
+        assert_eq!(lines[6], "near: rejected at then (parse, fedcba98): expected a valid one");
         assert!(!text.contains('\u{1b}'));
     }
 }

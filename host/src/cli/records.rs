@@ -89,7 +89,7 @@ pub async fn records(args: RecordsArgs, out: &mut dyn Write, err: &mut dyn Write
 
 fn place(args: &RecordsArgs) -> Result<RecordPlace, String> {
     if let Some(path) = &args.config {
-        let loaded = config::load(path).map_err(|errors| errors.to_string())?;
+        let loaded = config::load_for_records(path).map_err(|errors| errors.to_string())?;
         let records = loaded.config.records;
         return records
             .map(|records| records.place)

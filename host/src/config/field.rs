@@ -28,7 +28,7 @@ pub(super) struct Cx<'a> {
     /// Names that a route's list of plugins may hold.
     pub(super) plugin_names: PluginNames,
     pub(super) env: &'a Environment<'a>,
-    pub(super) secrets: Secrets,
+    secrets: Secrets,
     findings: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
     sources: RefCell<Sources>,
@@ -102,6 +102,15 @@ pub(super) struct Field<'a> {
 impl<'a> Field<'a> {
     pub(super) fn is_set(&self) -> bool {
         self.node.is_some()
+    }
+
+    /// Whether a secret that this key refers to is read.
+    pub(super) fn follows_secrets(&self) -> bool {
+        match self.cx.secrets {
+            Secrets::Real => true,
+            Secrets::StandIns => false,
+            Secrets::OfRecords => self.path.starts_with("records."),
+        }
     }
 
     pub(super) fn node(&self) -> Option<&'a Node> {

@@ -53,6 +53,8 @@ enum Secrets {
     Real,
     /// A text made from the reference, which is not followed.
     StandIns,
+    /// What the reference leads to where the store of records is named, and a text made from it everywhere else.
+    OfRecords,
 }
 
 /// A configuration that may run, and what its operator should still know.
@@ -86,10 +88,22 @@ pub fn load_with(path: &Path, env: &Environment<'_>) -> Result<Loaded, ConfigErr
 /// # Errors
 /// As [`load`], but for secrets that are not there.
 pub fn load_without_secrets(path: &Path) -> Result<Loaded, ConfigErrors> {
+    load_with_some(path, Secrets::StandIns)
+}
+
+/// [`load_without_secrets`], but for the one that leads to the store of records.
+///
+/// # Errors
+/// As [`load`], but for other secrets that are not there.
+pub fn load_for_records(path: &Path) -> Result<Loaded, ConfigErrors> {
+    load_with_some(path, Secrets::OfRecords)
+}
+
+fn load_with_some(path: &Path, secrets: Secrets) -> Result<Loaded, ConfigErrors> {
     let env = |name: &str| std::env::var(name).ok();
     let mut sources = Sources::default();
     let text = source::read(path, &mut sources)?;
-    check(&text, path, &env, &mut sources, Secrets::StandIns)
+    check(&text, path, &env, &mut sources, secrets)
 }
 
 /// One reading of a file: what came of it, and what was read.

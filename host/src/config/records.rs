@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 
-use super::Secrets;
 use super::checked::Credential;
 use super::field::{Field, Map};
 
@@ -87,7 +86,7 @@ fn place(m: &Map<'_>, state_dir: &Path) -> RecordPlace {
     match url {
         Some(url) => {
             let text = url.key.expose_secret();
-            let real = postgres.cx.secrets == Secrets::Real;
+            let real = postgres.follows_secrets();
             if real && !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
                 postgres.error(
                     "the secret is no PostgreSQL URL; one looks like postgres://USER:PASSWORD@HOST/DATABASE",

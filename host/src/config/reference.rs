@@ -3,7 +3,6 @@
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 
-use super::Secrets;
 use super::checked::Credential;
 use super::field::Field;
 
@@ -69,7 +68,7 @@ impl Field<'_> {
         {
             return Err("expected the name of an environment variable after \"env:\"".to_owned());
         }
-        if self.cx.secrets == Secrets::StandIns {
+        if !self.follows_secrets() {
             return Ok(stand_in(name));
         }
         (self.cx.env)(name).ok_or_else(|| format!("environment variable {name} is not set"))
@@ -79,7 +78,7 @@ impl Field<'_> {
         if path.is_empty() || path.contains('\0') {
             return Err("expected a path after \"file:\"".to_owned());
         }
-        if self.cx.secrets == Secrets::StandIns {
+        if !self.follows_secrets() {
             return Ok(stand_in(path));
         }
         let shown = path.escape_debug();

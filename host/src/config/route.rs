@@ -230,7 +230,7 @@ fn read(
     let settings = Settings::read(m).or(defaults);
     let targets = targets(&m.require("targets"), &settings, accounts, registry);
     warn_of_mixed_protocols(&m.get("targets"), &targets);
-    Route {
+    let route = Route {
         name,
         targets,
         budget: settings.budget.unwrap_or(Duration::from_secs(120)),
@@ -246,7 +246,9 @@ fn read(
         retry: settings.retry.checked(),
         on_malformed: settings.on_malformed.unwrap_or(OnMalformed::Drop),
         plugins: settings.plugins,
-    }
+    };
+    warn_of_no_time_left(&m.get("targets"), &route);
+    route
 }
 
 fn targets(
@@ -355,11 +357,58 @@ fn look_up<'a, 'f>(
         return None;
     };
     if !account.models.contains_key(model) {
-        let hint = suggest::hint(model, account.models.keys().map(AsRef::as_ref));
-        field.error(format!("upstream {name} has no model of the name behind the \"/\"{hint}"));
+        let models: Vec<&str> = account.models.keys().map(AsRef::as_ref).collect();
+        let hint = suggest::hint(model, models.iter().copied());
+        // Which one is meant stands at that place. It is not said here: what is no name may be a secret.
+        field.error(format!(
+            "upstream {name} has no model of the name behind the \"/\"{}{hint}",
+            listed(&models)
+        ));
         return None;
     }
     Some((account, name, model))
+}
+
+/// Which models there are, the first of them.
+fn listed(models: &[&str]) -> String {
+    const MOST: usize = 8;
+    let shown: Vec<String> = models.iter().take(MOST).map(|model| model.escape_debug().to_string()).collect();
+    let rest = models.len().saturating_sub(MOST);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    if models.is_empty() { String::new() } else { format!("; it has {}{more}", shown.join(", ")) }
+}
+
+/// A target that may take so long that nobody could be tried after it: what is configured as a fallback is none for calls
+/// whose first target is slow. One is named; what helps it helps all.
+fn warn_of_no_time_left(field: &Field<'_>, route: &Route) {
+    if route.max_switches == 0 {
+        return;
+    }
+    let time = route.budget.saturating_sub(route.reserve.min(route.budget / 4));
+    let shown = |time: Duration| humantime::format_duration(time).to_string();
+    for (at, target) in route.targets.iter().enumerate() {
+        let least = route.targets.iter().skip(at + 1).map(|next| match next.min_budget {
+            MinBudget::Fixed(least) | MinBudget::P95 { floor: least } => least,
+        });
+        let Some(left) = least.min().map(|least| time.saturating_sub(least)) else { return };
+        let slow = match (target.first_content > left, target.attempt > left) {
+            (false, false) => continue,
+            (true, _) => ("attempt and first_content", target.first_content),
+            (false, true) => ("attempt (streams have first_content)", target.attempt),
+        };
+        let helps = if left.is_zero() {
+            "a longer budget leaves some".to_owned()
+        } else {
+            format!("{} of {} or less leaves some", slow.0, shown(left))
+        };
+        field.warn(format!(
+            "a slow {} leaves no time for the targets behind it: it may take {} of a budget of {}; {helps}",
+            target.target.key.escape_debug(),
+            shown(slow.1),
+            shown(route.budget),
+        ));
+        return;
+    }
 }
 
 /// A switch from a target that keeps tool calls or JSON output to one that says it does not would change

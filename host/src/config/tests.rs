@@ -216,6 +216,15 @@ tls: { cert_file: ./no-cert.pem, key_file: ./no-key.pem }
     let keys: Vec<&str> = upstream.credentials.iter().map(|key| key.key.expose_secret()).collect();
     assert!(keys.iter().all(|key| key.starts_with("stand-in-") && !key.contains("hush")), "{keys:?}");
     assert!(loaded.config.callers.len() == 2 && loaded.config.tls.is_none());
+    // For the records the one secret is read that leads to them.
+    let store = || load_for_records(&file).map(|loaded| loaded.config.records.map(|records| records.place));
+    let missing = store().expect_err("a secret that is not there").to_string();
+    assert!(missing.contains("records.postgres: environment variable RECORDS is not set"), "{missing}");
+    assert_eq!(missing.lines().count(), 1, "{missing}");
+    write(&dir.path().join("url"), "postgres://u:p@h/d\n");
+    write(&file, &text.replace("env:RECORDS", "file:./url"));
+    let Ok(Some(RecordPlace::Postgres(url))) = store() else { unreachable!("{:?}", store()) };
+    assert_eq!(url.key.expose_secret(), "postgres://u:p@h/d");
     let with = |from: &str, to: &str| {
         write(&file, &text.replace(from, to));
         load_without_secrets(&file).expect_err("a mistake").to_string()

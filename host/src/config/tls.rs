@@ -4,14 +4,16 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ParsedCertificate;
+use sluice_core::certificate::{self, Ending};
 
-use super::Secrets;
 use super::field::{Field, Map};
+use crate::clock;
 
 /// Largest file of a certificate or key, bytes. A chain of four with large keys is a hundredth of it.
 const FILE_MAX: u64 = 1 << 20;
@@ -42,7 +44,7 @@ pub(super) fn read(field: &Field<'_>) -> Option<Tls> {
         }
         let (certificates, key) = (m.require("cert_file"), m.require("key_file"));
         // The key is a secret like others; without it there is nothing to serve with.
-        if key.cx.secrets == Secrets::StandIns {
+        if !key.follows_secrets() {
             return certificates.path().and(key.path()).and(None);
         }
         let (chain, key_read) = (chain(&certificates), private_key(&key));
@@ -78,7 +80,10 @@ fn content(field: &Field<'_>) -> Option<Vec<u8>> {
 }
 
 fn identity(m: &Map<'_>, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Option<Tls> {
-    let expires = chain.first().and_then(|first| sluice_core::expiry::not_after(first));
+    let expires = chain.first().and_then(|first| certificate::not_after(first));
+    if let Some(first) = chain.first() {
+        warn(&m.get("cert_file"), first, expires);
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let server = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -96,4 +101,24 @@ fn identity(m: &Map<'_>, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer
             .error("expected a key that can sign for TLS: RSA with 2048 bits or more, ECDSA on P-256 or P-384, or Ed25519"),
     }
     None
+}
+
+/// What of a certificate that can serve clients may take amiss.
+fn warn(field: &Field<'_>, certificate: &[u8], expires: Option<i64>) {
+    if let Some(until) = expires {
+        let now = clock::wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let at = Duration::from_secs(until.max(0).unsigned_abs());
+        let at = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + at);
+        match certificate::ending(until, i64::try_from(now).unwrap_or(i64::MAX)) {
+            Some(Ending::Over) => field.warn(format!("the certificate expired at {at}: clients refuse it")),
+            Some(Ending::In(_)) => field.warn(format!("the certificate expires soon, at {at}")),
+            None => {}
+        }
+    }
+    if certificate::is_authority(certificate) {
+        field.warn(
+            "the certificate is marked as an authority's, and strict clients refuse such a one as a server's: it needs the \
+             basic constraint CA:FALSE (openssl: -addext basicConstraints=critical,CA:FALSE)",
+        );
+    }
 }

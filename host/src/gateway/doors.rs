@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::StartError;
-use crate::config::Config;
+use crate::config::{Config, Tls};
 use crate::server::{Admin, Ends, Listener, Main, Serve, TlsSlot};
 
 /// Connections that may wait to be accepted.
@@ -64,6 +64,8 @@ struct Door {
     bound: SocketAddr,
     /// Of this door alone.
     closing: CancellationToken,
+    /// How it speaks.
+    tls: Arc<TlsSlot>,
 }
 
 /// Both listeners.
@@ -75,8 +77,6 @@ pub(super) struct Doors {
     ends: Ends,
     /// Of the admin listener.
     to_the_last: Ends,
-    /// How the main listener speaks TLS, and how the admin listener does; wherever they stand.
-    tls: (Arc<TlsSlot>, Arc<TlsSlot>),
     standing: Mutex<(Door, Door)>,
 }
 
@@ -98,14 +98,11 @@ impl Doors {
     ) -> Self {
         let ends = Ends::default();
         let to_the_last = Ends { closing: stop, torn: ends.torn.clone() };
-        let tls = (Arc::new(TlsSlot::default()), Arc::new(TlsSlot::default()));
-        tls.0.set(config.tls.clone());
-        tls.1.set(config.admin_tls.clone());
         let doors = (
-            serve(listen, &tls.0, &main, &ends, &tracker),
-            serve(admin, &tls.1, &pages, &to_the_last, &tracker),
+            serve(listen, config.tls.clone(), &main, &ends, &tracker),
+            serve(admin, config.admin_tls.clone(), &pages, &to_the_last, &tracker),
         );
-        Self { main, pages, tracker, ends, to_the_last, tls, standing: Mutex::new(doors) }
+        Self { main, pages, tracker, ends, to_the_last, standing: Mutex::new(doors) }
     }
 
     /// Where applications connect.
@@ -136,19 +133,25 @@ impl Doors {
     }
 
     /// Serves at the new listeners, with the certificates of `config` from the next connection on. The old listeners let
-    /// nobody in any more; calls on their connections run to their end. True: something moved.
+    /// nobody in any more; calls on their connections run to their end, as do those on connections that speak otherwise
+    /// than `config` has it. True: something moved.
     pub(super) fn go(&self, to: Move, config: &Config) -> bool {
-        self.tls.0.set(config.tls.clone());
-        self.tls.1.set(config.admin_tls.clone());
         let moved = to.main.is_some() || to.admin.is_some();
         let mut standing = self.standing();
-        if let Some(opened) = to.main {
-            let door = serve(opened, &self.tls.0, &self.main, &self.ends, &self.tracker);
-            std::mem::replace(&mut standing.0, door).closing.cancel();
+        match to.main {
+            Some(opened) => {
+                let door = serve(opened, config.tls.clone(), &self.main, &self.ends, &self.tracker);
+                std::mem::replace(&mut standing.0, door).closing.cancel();
+            }
+            None => standing.0.tls.set(config.tls.clone()),
         }
-        if let Some(opened) = to.admin {
-            let door = serve(opened, &self.tls.1, &self.pages, &self.to_the_last, &self.tracker);
-            std::mem::replace(&mut standing.1, door).closing.cancel();
+        match to.admin {
+            Some(opened) => {
+                let door =
+                    serve(opened, config.admin_tls.clone(), &self.pages, &self.to_the_last, &self.tracker);
+                std::mem::replace(&mut standing.1, door).closing.cancel();
+            }
+            None => standing.1.tls.set(config.admin_tls.clone()),
         }
         moved
     }
@@ -160,14 +163,15 @@ impl Doors {
 
 fn serve<S: Serve>(
     opened: Opened,
-    tls: &Arc<TlsSlot>,
+    tls: Option<Tls>,
     service: &Arc<S>,
     ends: &Ends,
     tracker: &TaskTracker,
 ) -> Door {
     let closing = ends.closing.child_token();
     let own = Ends { closing: closing.clone(), torn: ends.torn.clone() };
+    let tls = Arc::new(TlsSlot::new(tls, closing.clone()));
     let listener = Listener::new(opened.listener, tls.clone(), service.clone(), tracker.clone());
     tracker.spawn(listener.run(own));
-    Door { configured: opened.configured, bound: opened.bound, closing }
+    Door { configured: opened.configured, bound: opened.bound, closing, tls }
 }

@@ -4,6 +4,7 @@
 //! that hold them. How a request lives is the proxy's business.
 
 mod doors;
+mod expiry;
 mod gaps;
 mod look;
 mod parts;
@@ -141,6 +142,7 @@ impl Gateway {
             Generation::assemble(1, config.clone(), Policy::new(set.clone(), 1), cells.clone(), &clients);
         let probes = stop.child_token();
         probe::start(&config, &cells, &clients, &telemetry, &tracker, &probes);
+        expiry::start(&config, &tracker, &probes);
         let health = Arc::new(Health::default());
         let shared = Arc::new(Shared {
             current: ArcSwap::from_pointee(first),
@@ -234,6 +236,7 @@ impl Gateway {
     /// the limit. `hurry` ends both waits at once. What runs then is told why it ends, and has its record.
     pub async fn drain(self, hurry: CancellationToken) {
         self.health.draining.cancel();
+        let begun = clock::now();
         let Shared { tracker, running, last_call, .. } = &*self.shared;
         let (drain, ends) = (self.shared.current.load().config.drain, self.doors.ends());
         // Also when no call runs: whoever sends calls here may not know yet.
@@ -241,6 +244,7 @@ impl Gateway {
         ends.closing.cancel();
         running.close();
         bounded(running.wait(), drain.limit, &hurry).await;
+        let cut_off = running.len();
         last_call.announce();
         within(LAST_WORDS, running.wait()).await;
         self.stop.cancel();
@@ -253,6 +257,8 @@ impl Gateway {
         // Every call has its record by now.
         tokio::join!(self.archive.close(), self.courier.close());
         let telemetry = self.shared.telemetry.clone();
+        let took = humantime::format_duration(whole_ms(clock::now().saturating_duration_since(begun)));
+        tracing::info!(event = "stopped", %took, cut_off, "the end, in order");
         // The writer's thread is waited for off the runtime's own threads.
         let flushed = tokio::task::spawn_blocking(move || telemetry.close(FLUSH));
         if !matches!(flushed.await, Ok(true)) {
@@ -302,6 +308,10 @@ async fn start_plugins(
     let PluginSetup { plugins, targets, builtin } = setup.clone();
     let (tracker, stop) = (workshop.tracker.clone(), workshop.stop.clone());
     Registry::start(&plugins, &config.state_dir, targets, builtin, watch, tracker, stop).await
+}
+
+fn whole_ms(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 async fn bounded(work: impl Future<Output = ()>, limit: Duration, hurry: &CancellationToken) {

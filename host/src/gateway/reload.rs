@@ -15,7 +15,7 @@ use super::gaps::{self, Gap};
 use super::look::{Bell, Found};
 use super::parts::{Before, Clients, PluginSetup, Workshop, name_plugins};
 use super::refusal::Refusal;
-use super::{StartError, probe};
+use super::{StartError, expiry, probe};
 use crate::clock;
 use crate::config::{Config, Loaded, Reading, Sources};
 use crate::generation::Generation;
@@ -40,7 +40,7 @@ pub(super) struct Running {
     pub plugins: PluginSetup,
     /// The set of the generation in force.
     pub set: Arc<PluginSet>,
-    /// Ends the background checks of this configuration.
+    /// Ends what goes on in the background of this configuration.
     pub probes: CancellationToken,
 }
 
@@ -175,6 +175,7 @@ impl Reloader {
         let generation = self.publish();
         let Running { config, cells, clients, probes, .. } = &self.running;
         probe::start(config, cells, clients, &telemetry, &self.workshop.tracker, probes);
+        expiry::start(config, &self.workshop.tracker, probes);
         self.board.loaded(clock::wall(), needs_restart.clone());
         telemetry.event(&Event::ConfigReloaded { generation, needs_restart });
         if self.doors.go(doors, config) {

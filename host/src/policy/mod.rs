@@ -66,6 +66,11 @@ impl Policy {
         &self.set
     }
 
+    /// Whether the bundled plugin of a kind is one of those that are asked.
+    pub fn asks_bundled(&self, kind: PluginKind) -> bool {
+        self.lineup.of(kind).iter().any(|plugin| is_bundled(plugin))
+    }
+
     /// Whether any router is asked about so many candidates. With one there is nothing to choose, but a router that
     /// must decide may exclude it.
     pub fn asks_routers(&self, candidates: usize) -> bool {

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use sluice_core::budget::{self, Budget};
@@ -18,7 +18,7 @@ use super::Shared;
 use super::call::Call;
 use super::caller;
 use super::error::Failure;
-use super::request::forwarded;
+use super::request::{REQUEST_ID, forwarded};
 use super::settle::Ledger;
 use super::trace;
 use crate::clock;
@@ -31,13 +31,28 @@ const READ_ON_WAIT: Duration = Duration::from_secs(1);
 /// What is read on of a body that is too large, so that the answer arrives before the close.
 const READ_ON_BYTES: usize = 1 << 20;
 
+/// Headers that are looked for in every request: names that need not be read anew each time.
+static BUDGET: HeaderName = HeaderName::from_static("x-sluice-budget-ms");
+static TASK: HeaderName = HeaderName::from_static("x-sluice-task");
+
 /// The id of a request: the client's when it is well-formed, else a new one.
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let well_formed = |id: &&str| {
         (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
     };
-    let theirs = headers.get("x-request-id").and_then(|id| id.to_str().ok()).filter(well_formed);
-    theirs.map_or_else(|| format!("{:032x}", fastrand::u128(..)).into(), Into::into)
+    let theirs = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(well_formed);
+    theirs.map_or_else(new_id, Into::into)
+}
+
+/// A random id: 32 hexadecimal digits, written without the machinery of formats.
+fn new_id() -> Arc<str> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut id = [0; 32];
+    for (pair, byte) in id.as_chunks_mut::<2>().0.iter_mut().zip(fastrand::u128(..).to_be_bytes()) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    // Digits are text.
+    std::str::from_utf8(&id).unwrap_or_default().into()
 }
 
 /// Why there is no call.
@@ -97,7 +112,7 @@ async fn read(
         }
     }
     let limit = generation.config.limits.body;
-    let bytes = collect(body, limit, ledger.shared()).await?;
+    let bytes = collect(body, limit, ledger.arrival() + BODY_WAIT, ledger.shared()).await?;
     // The client's own time to send it is not the gateway's.
     ledger.waited += clock::now().saturating_duration_since(ledger.arrival());
     Ok(route(ledger, bytes, &head.headers, wire)?)
@@ -117,7 +132,7 @@ pub(super) fn route(
     let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
     ledger.facts = facts(ledger, &chat, headers);
     ledger.model = Some(ledger.facts.model.clone());
-    let wish = match headers.get("x-sluice-budget-ms") {
+    let wish = match headers.get(&BUDGET) {
         None => None,
         Some(value) => {
             let wish = value.to_str().ok().and_then(budget::parse_budget_ms);
@@ -126,7 +141,7 @@ pub(super) fn route(
         }
     };
     let Some(route) = generation.route(&chat.model) else {
-        return Err(Failure::ModelNotFound { model: chat.model });
+        return Err(Failure::ModelNotFound { model: chat.model.to_string() });
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
@@ -144,8 +159,8 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
     let seen = allowed.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
     RequestFacts {
         id: ledger.id().clone(),
-        model: chat.model.as_str().into(),
-        task: headers.get("x-sluice-task").and_then(text),
+        model: chat.model.clone(),
+        task: headers.get(&TASK).and_then(text),
         caller: ledger.facts.caller.clone(),
         input_tokens: chat.input_tokens,
         max_output_tokens: chat.max_output_tokens,
@@ -201,8 +216,13 @@ pub(super) async fn pass(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Sh
     entered.map_err(|refusal| if now >= deadline { Shut::Deadline } else { Shut::Gate(refusal) })
 }
 
-/// The whole body. One that is over the limit is read on for a moment, aside.
-async fn collect(mut body: Incoming, limit: u64, shared: &Shared) -> Result<Bytes, NotRead> {
+/// The whole body, if it is there in time. One that is over the limit is read on for a moment, aside.
+async fn collect(
+    mut body: Incoming,
+    limit: u64,
+    deadline: Instant,
+    shared: &Shared,
+) -> Result<Bytes, NotRead> {
     let too_large = |body: Incoming| {
         shared.tracker.spawn(read_on(body));
         Failure::BodyTooLarge { limit }.into()
@@ -210,14 +230,13 @@ async fn collect(mut body: Incoming, limit: u64, shared: &Shared) -> Result<Byte
     if body.size_hint().lower() > limit {
         return Err(too_large(body));
     }
-    let deadline = tokio::time::Instant::from_std(clock::now() + BODY_WAIT);
     let limit_here = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     loop {
         let frame = tokio::select! {
             biased;
-            frame = tokio::time::timeout_at(deadline, body.frame()) => frame,
+            frame = tokio::time::timeout_at(deadline.into(), body.frame()) => frame,
             () = shared.last_call.reached() => return Err(Failure::Draining.into()),
         };
         let frame = match frame {
@@ -266,5 +285,8 @@ async fn read_on(mut body: Incoming) {
 
 /// The path of a request as its record shows it: known paths as they are, others cut.
 pub(super) fn endpoint(path: &str) -> Cow<'static, str> {
-    Cow::Owned(path.chars().take(256).collect())
+    match Wire::ALL.into_iter().map(Wire::endpoint).find(|known| *known == path) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(path.chars().take(256).collect()),
+    }
 }

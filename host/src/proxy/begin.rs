@@ -32,6 +32,8 @@ pub(super) struct Place {
     ticket: Ticket,
     credential: Option<Lease>,
     permits: Vec<Permit>,
+    /// When everything was there.
+    pub at: Instant,
 }
 
 /// What is given back only when the exchange is really over: at once after a proper end, else when its
@@ -77,9 +79,11 @@ impl Call {
             self.ledger.skipped(target);
             return Err(NotBegun::Skipped);
         };
-        let permits = self.permits(target).await?;
+        let (permits, waited) = self.permits(target).await?;
+        // The clock is read again only where time can have passed.
+        let at = if waited { clock::now().max(now) } else { now };
         let failed = self.failed_with(target);
-        let credential = match target.upstream.pick(clock::now().max(now), &failed) {
+        let credential = match target.upstream.pick(at, &failed) {
             Pick::Lease(lease) => Some(lease),
             Pick::NoneNeeded => None,
             Pick::AllAside(_) | Pick::NoneLeft => {
@@ -87,14 +91,14 @@ impl Call {
                 return Err(NotBegun::Skipped);
             }
         };
-        Ok(Place { ticket, credential, permits })
+        Ok(Place { ticket, credential, permits, at })
     }
 
     /// Begins the attempt that has its place.
     pub fn begin(&mut self, position: usize, place: Place, now: Instant) -> Attempt {
         let route = self.route.clone();
         let target = &route.targets[position];
-        let Place { ticket, credential, permits } = place;
+        let Place { ticket, credential, permits, at: _ } = place;
         let (input, output) = self.estimate();
         self.ledger.quota = target.upstream.uses(now, input.saturating_add(output));
         let role = self.choice.role(position);
@@ -107,17 +111,18 @@ impl Call {
         Attempt { position, number, started: now, ticket, credential, hold }
     }
 
-    /// The permits of one attempt. A call that has to wait gives its global permit back meanwhile, and takes
-    /// one again ahead of newcomers.
-    async fn permits(&mut self, target: &Target) -> Result<Vec<Permit>, NotBegun> {
-        let mut permits = Vec::with_capacity(1);
-        let began = clock::now();
+    /// The permits of one attempt, and whether one was waited for. A call that has to wait gives its global permit
+    /// back meanwhile, and takes one again ahead of newcomers.
+    async fn permits(&mut self, target: &Target) -> Result<(Vec<Permit>, bool), NotBegun> {
+        let (mut permits, mut waited) = (Vec::with_capacity(1), false);
         let deadline = self.budget.deadline();
         for gate in target.cell.gates() {
             if let Some(permit) = gate.try_enter(Priority::Newcomer) {
                 permits.push(permit);
                 continue;
             }
+            let began = clock::now();
+            waited = true;
             self.global = None;
             let shared = self.ledger.shared().clone();
             // In this order: a failure that opens the target also sets free the place that is waited for.
@@ -149,7 +154,7 @@ impl Call {
                 Some(GateRefusal::TimedOut) => return Err(NotBegun::Saturated(Failure::QueueTimeout)),
             }
         }
-        Ok(permits)
+        Ok((permits, waited))
     }
 
     async fn regain(&mut self, began: Instant) -> Result<(), Failure> {

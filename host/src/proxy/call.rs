@@ -160,7 +160,7 @@ impl Call {
 
     /// One attempt, from the moment everything it needs is there.
     async fn attempt(&mut self, entering: Entering<Judged>, place: Place) -> Result<Tried, Failure> {
-        let (position, now) = (entering.position(), clock::now());
+        let (position, now) = (entering.position(), place.at);
         let (own, first_content) = self.limits(position);
         let attempting = entering.granted(now, own, first_content).ok_or(Failure::BudgetExhausted)?;
         let attempt = self.begin(position, place, now);
@@ -191,6 +191,13 @@ impl Call {
             (true, CommitRule::FirstContent) => (limits.first_content, None),
             (true, CommitRule::Complete) => (limits.attempt, Some(limits.first_content)),
         }
+    }
+
+    /// The answer is shown and nothing is sent upstream any more: what would have been is let go, with the pages of the
+    /// connection that it was read into.
+    pub fn is_shown(&mut self) {
+        self.chat.body = Bytes::new();
+        self.headers = HeaderMap::new();
     }
 
     /// Takes one retry or switch from what all requests share.

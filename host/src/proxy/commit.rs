@@ -2,6 +2,7 @@
 //! the error that is shown when there is no answer.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
@@ -41,7 +42,7 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
     }
     let upstream_id = upstream_request_id(&ready.headers);
     call.ledger.commits(target, ready.status, ready.first_content.is_some(), upstream_id, now);
-    let Some(tags) = tags(&mut call.ledger, None, 200).await else {
+    let Some(tags) = tags(&mut call.ledger, None, 200, now).await else {
         drop(attempt);
         return fail(call, Failure::PluginDenied).await;
     };
@@ -94,7 +95,7 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
     // The client may leave while taggers are asked; the request has ended as it has.
     ledger.end(ending.clone());
     let tags = if ledger.budget.is_some() {
-        tags(&mut ledger, Some(&ending), status).await.unwrap_or_default()
+        tags(&mut ledger, Some(&ending), status, clock::now()).await.unwrap_or_default()
     } else {
         Vec::new()
     };
@@ -113,10 +114,10 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
 }
 
 /// Asks the taggers; none: one that must answer could not.
-async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Option<Vec<Tag>> {
+async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16, now: Instant) -> Option<Vec<Tag>> {
     let policy = ledger.policy.clone();
-    let answer = ledger.answer_facts(TagPhase::Head, ending, status);
-    let moment = ledger.moment(ledger.attempts(), clock::now());
+    let answer = ledger.answer_facts(TagPhase::Head, ending, status, now);
+    let moment = ledger.moment(ledger.attempts(), now);
     if !ledger.tagger_denied {
         let asked = policy.tag(&ledger.facts, moment, &answer).await;
         let (tags, denied) = ledger.note_asked(asked);
@@ -134,7 +135,7 @@ async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16) -> Opti
 
 /// The headers of ours on an answer that is not there. None: a tagger that must answer could not.
 pub(super) async fn head_alone(ledger: &mut Ledger) -> Option<HeaderMap> {
-    let tags = tags(ledger, None, 200).await?;
+    let tags = tags(ledger, None, 200, clock::now()).await?;
     let mut head = HeaderMap::new();
     add_own(ledger, tags, &mut head);
     Some(head)

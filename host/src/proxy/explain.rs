@@ -16,6 +16,7 @@ use sluice_core::kind::{Role, Stage, TransportError};
 use sluice_core::lens::error::ProviderError;
 use sluice_core::lens::wire::Wire;
 use sluice_core::machine::{After, Attempting, Choosing, Entering};
+use sluice_core::verdict::Verdict;
 
 use super::Shared;
 use super::admit;
@@ -79,6 +80,8 @@ pub struct Explained {
     pub scores: Vec<ScoreRow>,
     /// What would be tried.
     pub steps: Vec<Step>,
+    /// Failures that were supposed for attempts there are none of.
+    pub mishaps_left: usize,
     /// The status of its answer.
     pub status: u16,
     /// The headers of ours on it.
@@ -117,7 +120,7 @@ pub struct Step {
     pub left: Duration,
     /// The output limit written into its body.
     pub max_tokens: Option<u32>,
-    /// What its failure would be taken for; none: it serves, or the deadline alone ended it.
+    /// What its failure would be taken for; none: it serves.
     pub verdict: Option<VerdictRow>,
     /// What would follow.
     pub follows: Follows,
@@ -149,7 +152,7 @@ pub enum Follows {
 /// Says what would become of a request. The targets of `shared` learn from it.
 pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
     let id = admit::request_id(&dry.headers);
-    let endpoint = format!("/v1{}", dry.wire.path());
+    let endpoint = dry.wire.endpoint();
     let mut ledger = Box::new(Ledger::new(shared.clone(), shared.current.load_full(), endpoint.into(), id));
     let generation = ledger.generation().clone();
     ledger.calls(dry.caller.as_ref().and_then(|name| caller::named(&generation, name)));
@@ -159,6 +162,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
         Err(failure) => {
             let facts = ledger.facts.clone();
             let mut explained = Explained::of(facts);
+            explained.mishaps_left = dry.mishaps.len();
             explained.ends(commit::refuse(ledger, &failure).await).await;
             return explained;
         }
@@ -170,6 +174,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
     let targets = 0..call.route.targets.len();
     let left_out: Vec<Vec<String>> = targets.map(|position| call.left_out(position, now)).collect();
     let walked = Box::pin(walk(&mut call, dry, &mut explained.steps, now)).await;
+    explained.mishaps_left = dry.mishaps.len().saturating_sub(explained.steps.len());
     explained.planned(&call, left_out);
     match walked {
         Ok(()) => match commit::head_alone(&mut call.ledger).await {
@@ -190,6 +195,7 @@ impl Explained {
             order: Vec::new(),
             scores: Vec::new(),
             steps: Vec::new(),
+            mishaps_left: 0,
             status: 0,
             headers: HeaderMap::new(),
             error: None,
@@ -326,10 +332,13 @@ async fn attempt(
         return Ok(None);
     };
     let fault = fault(call, mishap, &attempting, position, at);
-    let verdicts = call.ledger.decision.verdicts.len();
+    let (verdicts, n) = (call.ledger.decision.verdicts.len(), attempt.number);
     let judged = judge::judge(call, attempt, &fault, *at).await?;
     if let Some(step) = steps.last_mut() {
-        step.verdict = call.ledger.decision.verdicts.get(verdicts).cloned();
+        let Verdict { kind, action, breaker, .. } = judged.verdict;
+        // Of what the deadline ended no plugin is asked.
+        let own = || VerdictRow { n, plugin: None, kind, action, breaker };
+        step.verdict = Some(call.ledger.decision.verdicts.get(verdicts).cloned().unwrap_or_else(own));
         step.follows = Follows::Deadline;
     }
     if fault.by_deadline {

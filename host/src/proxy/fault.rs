@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use sluice_core::facts::FailureFacts;
 use sluice_core::kind::{Stage, TransportError};
 use sluice_core::lens::error::ProviderError;
 use sluice_core::retry_after;
 
+use super::request::REQUEST_ID;
 use crate::clock;
 
 /// Bytes of an error body that a classifier sees.
@@ -108,7 +109,14 @@ fn about_limits(name: &str) -> bool {
 
 /// The id an upstream gave an exchange, in the headers providers use.
 pub(super) fn upstream_request_id(headers: &HeaderMap) -> Option<String> {
-    let names = ["x-request-id", "request-id", "apim-request-id", "cf-ray"];
-    let value = names.iter().find_map(|name| headers.get(*name))?.to_str().ok()?;
-    Some(value.chars().take(128).collect())
+    /// Ready as names: a text has to be read as one before it can be looked up.
+    static NAMES: [HeaderName; 4] = [
+        REQUEST_ID,
+        HeaderName::from_static("request-id"),
+        HeaderName::from_static("apim-request-id"),
+        HeaderName::from_static("cf-ray"),
+    ];
+    let value = NAMES.iter().find_map(|name| headers.get(name))?.to_str().ok()?;
+    // What reads as text in a header has one byte for each character.
+    Some(value[..value.len().min(128)].to_owned())
 }

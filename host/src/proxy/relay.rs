@@ -76,12 +76,13 @@ struct Flowing {
 impl Relay {
     /// A stream that has just committed.
     pub(super) fn new(
-        call: Box<Call>,
+        mut call: Box<Call>,
         attempt: Attempt,
         body: UpstreamBody,
         stream: Box<ChatStream>,
         end: Option<End>,
     ) -> Self {
+        call.is_shown();
         let route = &call.route.config;
         let idle = IdleClock::new(route.idle, stream.content_events());
         let (keep_alive, length) = (KeepAlive::new(route.keep_alive), LengthClock::new(route.stream_max));
@@ -306,7 +307,7 @@ pub(super) fn served(call: &mut Call, attempt: Attempt) -> Hold {
     let now = clock::now();
     call.target(attempt.position).cell.observe_result(now, true);
     attempt.ticket.success(now);
-    call.ledger.attempt_served();
+    call.ledger.attempt_served(now);
     let outcome = if call.ledger.degraded() { Outcome::FallbackSuccess } else { Outcome::Success };
     call.ledger.end(Ending { status: 200, outcome, error_code: None });
     attempt.hold

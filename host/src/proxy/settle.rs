@@ -262,9 +262,13 @@ impl Ledger {
 
     /// The request has ended. It is written when the ledger is dropped.
     pub fn end(&mut self, ending: Ending) {
-        let now = clock::now();
-        self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(now)));
+        self.stop_budget();
         self.ending.get_or_insert(ending);
+    }
+
+    /// What is left of the budget is told as it was at commit, else as it is now.
+    fn stop_budget(&mut self) {
+        self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
     }
 }
 
@@ -278,7 +282,7 @@ impl Drop for Ledger {
                 Ending::LEFT
             }
         });
-        self.budget_left = self.budget_left.or_else(|| self.budget.map(|b| b.left(clock::now())));
+        self.stop_budget();
         self.settle_spending(ending.outcome);
         self.settle_quota();
         let telemetry = self.shared.telemetry.clone();
@@ -289,8 +293,9 @@ impl Drop for Ledger {
             telemetry.settled(record, decision, overhead, trace);
             return;
         }
-        let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status);
-        let moment = self.moment(self.attempts(), clock::now());
+        let now = clock::now();
+        let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status, now);
+        let moment = self.moment(self.attempts(), now);
         let facts = self.facts.clone();
         let policy = self.policy.clone();
         let (mut record, decision, overhead) = self.record(&ending);

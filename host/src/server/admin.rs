@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use sluice_core::facts::PluginKind;
 
 use super::config_page::ConfigBoard;
 use super::conn::Serve;
@@ -37,7 +38,12 @@ impl Admin {
         Some(match path {
             "/livez" | "/readyz" => snapshot::health_page(path, &self.health, &self.shared, Reader::Operator),
             "/debug/upstreams" => pages::upstreams(&snapshot::upstreams(&self.health, &self.shared)),
-            "/debug/plugins" => pages::plugins(self.shared.current.load().number, &self.registry.status()),
+            "/debug/plugins" => {
+                let generation = self.shared.current.load();
+                let replaced: Vec<_> =
+                    PluginKind::ALL.into_iter().filter(|kind| !generation.asks_bundled(*kind)).collect();
+                pages::plugins(generation.number, &self.registry.status(), &replaced)
+            }
             "/debug/config" => self.file.page(&self.shared.current.load()),
             "/debug/decisions" => {
                 let query = request.uri().query().unwrap_or_default();

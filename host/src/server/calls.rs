@@ -3,22 +3,34 @@
 //! HTTP/1.1 bounds the time between two requests itself, so that its calls are not counted: the first one only
 //! says that it is HTTP/1.1.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Version;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// The calls of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Calls of HTTP/2 that run.
-    running: Arc<watch::Sender<usize>>,
+    running: Arc<Running>,
     http1: AtomicBool,
+}
+
+/// Calls of HTTP/2 that run. Every connection has one, so that it is small.
+#[derive(Debug, Default)]
+struct Running {
+    count: AtomicUsize,
+    changed: Notify,
+}
+
+impl Running {
+    fn is_none(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
 }
 
 impl Calls {
@@ -28,23 +40,29 @@ impl Calls {
             self.http1.store(true, Ordering::Relaxed);
             return Call { _counted: None };
         }
-        self.running.send_modify(|running| *running += 1);
+        self.running.count.fetch_add(1, Ordering::SeqCst);
+        self.running.changed.notify_waiters();
         Call { _counted: Some(Counted(self.running.clone())) }
+    }
+
+    /// Whether the connection speaks HTTP/1.1; false before its first request.
+    pub(super) fn are_http1(&self) -> bool {
+        self.http1.load(Ordering::Relaxed)
     }
 
     /// Ready once there was no call for so long. Never, when it is seen to elsewhere.
     pub(super) async fn quiet(&self, wait: Duration) {
-        let mut changes = self.running.subscribe();
         loop {
-            let idle = *changes.borrow_and_update() == 0;
-            if !idle {
-                // The sender lives as long as we do.
-                let _ = changes.changed().await;
-            } else if tokio::time::timeout(wait, changes.changed()).await.is_err() {
+            let mut changed = pin!(self.running.changed.notified());
+            // Before looking, so that no change falls between the two.
+            changed.as_mut().enable();
+            if !self.running.is_none() {
+                changed.await;
+            } else if tokio::time::timeout(wait, changed).await.is_err() {
                 break;
             }
         }
-        if self.http1.load(Ordering::Relaxed) {
+        if self.are_http1() {
             std::future::pending::<()>().await;
         }
     }
@@ -64,11 +82,12 @@ impl Call {
 }
 
 #[derive(Debug)]
-struct Counted(Arc<watch::Sender<usize>>);
+struct Counted(Arc<Running>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.send_modify(|running| *running -= 1);
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
     }
 }
 

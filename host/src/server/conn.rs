@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub struct Listener<S> {
 }
 
 impl<S: Serve> Listener<S> {
-    /// A listener on a bound socket. Each connection is accepted as `tls` has it in that moment.
+    /// A listener on a bound socket. Each connection is accepted as `tls` has it in that moment, and ends with that.
     pub fn new(socket: TcpListener, tls: Arc<TlsSlot>, service: Arc<S>, tracker: TaskTracker) -> Self {
         Self { socket, tls, service, tracker }
     }
@@ -113,10 +113,10 @@ impl<S: Serve> Listener<S> {
             // Without it small events would wait for acknowledgements; a socket that is gone already shows itself.
             let _ = stream.set_nodelay(true);
             hold_little(&stream);
-            let (tls, service) = (self.tls.get(), self.service.clone());
-            let (ends, tracker) = (ends.clone(), self.tracker.clone());
+            let (speech, service, tracker) = (self.tls.get(), self.service.clone(), self.tracker.clone());
+            let ends = Ends { closing: speech.closing.clone(), torn: ends.torn.clone() };
             self.tracker.spawn(async move {
-                serve_stream(stream, tls, service, tracker, ends).await;
+                serve_stream(stream, speech.tls.clone(), service, tracker, ends).await;
                 drop(place);
             });
         }
@@ -175,6 +175,16 @@ pub struct Ends {
     pub torn: CancellationToken,
 }
 
+/// What happens to a connection first.
+enum First {
+    /// It ended, or its client left.
+    Ended,
+    /// It is to end.
+    Closing,
+    /// Nothing was asked on it for a while.
+    Quiet,
+}
+
 /// Serves one connection to its end.
 pub async fn serve_connection<I, S>(
     io: I,
@@ -204,12 +214,29 @@ pub async fn serve_connection<I, S>(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
     let io = Turn::new(Bounded::new(io, writes.clone(), reads.clone()));
-    let mut connection = std::pin::pin!(builder.serve_connection(io, answer));
+    let mut connection = pin!(builder.serve_connection(io, answer));
     // How a connection ends is the client's affair: what matters was settled by the calls on it.
-    tokio::select! {
-        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => return,
-        () = ends.closing.cancelled() => connection.as_mut().graceful_shutdown(),
-        () = calls.quiet(HEAD_WAIT) => {
+    let first = {
+        let (mut closing, mut quiet) = (pin!(ends.closing.cancelled()), pin!(calls.quiet(HEAD_WAIT)));
+        poll_fn(|cx| {
+            if poll_served(connection.as_mut(), &reads, &mut leaving, cx).is_ready() {
+                return Poll::Ready(First::Ended);
+            }
+            if closing.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(First::Closing);
+            }
+            // Every message comes by here, so that nothing is asked of a connection that sees to it itself.
+            if !calls.are_http1() && quiet.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(First::Quiet);
+            }
+            Poll::Pending
+        })
+        .await
+    };
+    match first {
+        First::Ended => return,
+        First::Closing => connection.as_mut().graceful_shutdown(),
+        First::Quiet => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 _ = connection.as_mut() => {}

@@ -30,8 +30,7 @@ impl Main {
 
 /// The wire format that is spoken at a path.
 fn wire(path: &str) -> Option<Wire> {
-    let behind = path.strip_prefix("/v1")?;
-    Wire::ALL.into_iter().find(|wire| wire.path() == behind)
+    Wire::ALL.into_iter().find(|wire| wire.endpoint() == path)
 }
 
 const MODELS: &str = "/v1/models";

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use serde::{Serialize, Serializer};
-use sluice_core::facts::BreakerState;
+use sluice_core::facts::{BreakerState, PluginKind};
 use sluice_core::kind::FailureKind;
 
 use crate::plugin::PluginStatus;
@@ -134,6 +134,18 @@ pub struct Upstreams {
     pub upstreams: Vec<UpstreamRow>,
     /// Every gate.
     pub gates: Vec<GateRow>,
+    /// The store of records; none: there is none.
+    pub records: Option<RecordsRow>,
+}
+
+/// The store of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RecordsRow {
+    /// Since when its database takes nothing; none: it does.
+    #[serde(serialize_with = "maybe_time")]
+    pub away_since: Option<SystemTime>,
+    /// Records that wait in its spool.
+    pub spooled: u64,
 }
 
 /// One target.
@@ -276,13 +288,24 @@ pub fn upstreams(upstreams: &Upstreams) -> Page {
     Page::of(StatusCode::OK, upstreams)
 }
 
-/// `/debug/plugins`: each file of the folder, also the rejected, and the bundled ones.
-pub fn plugins(generation: u64, plugins: &[PluginStatus]) -> Page {
+/// `/debug/plugins`: each file of the folder, also the rejected, and the bundled ones. `replaced` are the kinds whose
+/// bundled plugin no route asks; it answers in the place of those that fail and of nobody else.
+pub fn plugins(generation: u64, plugins: &[PluginStatus], replaced: &[PluginKind]) -> Page {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        #[serde(flatten)]
+        status: &'a PluginStatus,
+        replaced: bool,
+    }
     #[derive(Serialize)]
     struct Shape<'a> {
         generation: u64,
-        plugins: &'a [PluginStatus],
+        plugins: Vec<Row<'a>>,
     }
+    let is_replaced = |PluginStatus { file, kinds, .. }: &PluginStatus| {
+        file.is_none() && replaced.iter().any(|kind| kinds.contains(&kind.as_str()))
+    };
+    let plugins = plugins.iter().map(|status| Row { status, replaced: is_replaced(status) }).collect();
     Page::of(StatusCode::OK, &Shape { generation, plugins })
 }
 

@@ -115,6 +115,11 @@ pub(super) fn upstreams(health: &Health, shared: &Shared) -> pages::Upstreams {
                 pages::GateRow { gate: gate.name().clone(), in_flight, limit, queue }
             })
             .collect(),
+        records: shared
+            .telemetry
+            .records()
+            .standing()
+            .map(|store| pages::RecordsRow { away_since: store.away_since, spooled: store.spooled }),
     }
 }
 

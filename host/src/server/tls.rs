@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
 
 use super::leaving::Socket;
 use crate::config::Tls;
@@ -19,18 +20,52 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// First byte of every handshake.
 const HANDSHAKE: u8 = 22;
 
-/// How one listener speaks TLS, for the connections from now on; none: plain text.
-#[derive(Debug, Default)]
-pub struct TlsSlot(ArcSwapOption<Tls>);
+/// How one listener speaks, for the connections from now on.
+#[derive(Debug)]
+pub struct TlsSlot {
+    now: ArcSwap<Speech>,
+    /// Of the listener.
+    closing: CancellationToken,
+}
+
+/// A way of speaking, and the end of the connections that have it.
+#[derive(Debug)]
+pub(super) struct Speech {
+    /// None: plain text.
+    pub(super) tls: Option<Arc<Tls>>,
+    /// The listener is closing, or speaks otherwise.
+    pub(super) closing: CancellationToken,
+}
+
+impl Speech {
+    fn new(tls: Option<Tls>, closing: &CancellationToken) -> Self {
+        Self { tls: tls.map(Arc::new), closing: closing.child_token() }
+    }
+}
 
 impl TlsSlot {
-    /// Connections that come now are accepted so. Those that are there go on as they are.
-    pub fn set(&self, tls: Option<Tls>) {
-        self.0.store(tls.map(Arc::new));
+    /// Of a listener that lets nobody in any more once `closing` is cancelled.
+    #[must_use]
+    pub fn new(tls: Option<Tls>, closing: CancellationToken) -> Self {
+        Self { now: ArcSwap::from_pointee(Speech::new(tls, &closing)), closing }
     }
 
-    pub(super) fn get(&self) -> Option<Arc<Tls>> {
-        self.0.load_full()
+    /// Connections that come now are accepted so. With another certificate those that are there go on as they are. Between plain
+    /// text and TLS they are asked to end: who switches one of them off does not want it spoken on for hours. For one task alone.
+    pub fn set(&self, tls: Option<Tls>) {
+        let before = self.now.load_full();
+        if before.tls.is_some() == tls.is_some() {
+            let speech = Speech { tls: tls.map(Arc::new), closing: before.closing.clone() };
+            self.now.store(Arc::new(speech));
+        } else {
+            // The new way is there before the old one ends, so that nobody comes in between and stays.
+            self.now.store(Arc::new(Speech::new(tls, &self.closing)));
+            before.closing.cancel();
+        }
+    }
+
+    pub(super) fn get(&self) -> Arc<Speech> {
+        self.now.load_full()
     }
 }
 

@@ -205,9 +205,13 @@ impl UpstreamCell {
 
     /// Why no call could be sent now, as [`Pick::AllAside`] tells it; none: one could. Takes nothing.
     pub fn all_aside(&self, now: Instant) -> Option<Aside> {
-        let asides: Option<Vec<Aside>> =
-            self.credentials.iter().map(|credential| credential.aside(now)).collect();
-        asides.and_then(|asides| first_back(asides.into_iter()))
+        let mut first = None;
+        for credential in &self.credentials {
+            // One that is not aside answers the question.
+            let aside = credential.aside(now)?;
+            first = first_back(first.into_iter().chain([aside]));
+        }
+        first
     }
 
     /// Does not use a credential until then. A longer wait stays.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::database::{Address, Database, Purpose, StoreError};
 use super::keep::Keep;
 use super::writer::LAST;
+use crate::clock;
 use crate::telemetry::Telemetry;
 
 /// A connection that takes longer is none.
@@ -66,9 +67,9 @@ pub(super) async fn patiently<T>(
     }
 }
 
-/// What is wrong with the database, as far as it was told.
-#[derive(Debug, Default)]
+/// What is wrong with the database, as far as it was told: to the log, and to who looks.
 pub(super) struct Trouble {
+    telemetry: Telemetry,
     /// Tries in a row that came to nothing.
     tries: u32,
     said: Option<Kind>,
@@ -83,6 +84,11 @@ enum Kind {
 }
 
 impl Trouble {
+    /// Nothing is wrong yet.
+    pub(super) const fn new(telemetry: Telemetry) -> Self {
+        Self { telemetry, tries: 0, said: None }
+    }
+
     /// No connection could be made; gives the pause before the next try.
     pub(super) fn no_connection(&mut self, error: &StoreError) -> Duration {
         self.away(Kind::Connection, error)
@@ -114,6 +120,7 @@ impl Trouble {
     fn away(&mut self, kind: Kind, error: &StoreError) -> Duration {
         if self.said.replace(kind).is_none() {
             tracing::warn!(event = "records_away", error = %error);
+            self.telemetry.records().set_away(Some(clock::wall()));
         }
         let pause = PAUSES.0.saturating_mul(1 << self.tries.min(16)).min(PAUSES.1);
         self.tries = self.tries.saturating_add(1);
@@ -123,6 +130,7 @@ impl Trouble {
     fn back(&mut self, keep: &Keep) {
         if self.said.take().is_some() {
             tracing::info!(event = "records_back", spooled = keep.waiting());
+            self.telemetry.records().set_away(None);
         }
     }
 }

@@ -126,15 +126,18 @@ impl Decisions {
     pub fn push(&self, record: Arc<Record>, mut decision: Decision) {
         decision.bound();
         let entry = Arc::new(Entry { record, decision });
-        let mut ring = self.lock();
-        if ring.keep == 0 {
-            return;
-        }
-        ring.pushed += 1;
-        while ring.entries.len() >= ring.keep {
-            ring.entries.pop_front();
-        }
-        ring.entries.push_back(entry);
+        // What has to go is let go after the lock: it is made of many pieces, and other requests end meanwhile.
+        let _oldest = {
+            let mut ring = self.lock();
+            if ring.keep == 0 {
+                return;
+            }
+            ring.pushed += 1;
+            let full = ring.entries.len() >= ring.keep;
+            let oldest = if full { ring.entries.pop_front() } else { None };
+            ring.entries.push_back(entry);
+            oldest
+        };
     }
 
     /// Those that are wanted, newest first.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use sluice_core::lens::scan::first_special;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
@@ -50,7 +51,7 @@ impl Json {
 
     /// A word of a closed set: in quotes, and known to need no escape.
     pub fn word(&mut self, word: &'static str) {
-        debug_assert_eq!(first_escape(word.as_bytes()), None, "{word}");
+        debug_assert_eq!(first_special(word.as_bytes()), None, "{word}");
         self.0.push(b'"');
         self.0.extend_from_slice(word.as_bytes());
         self.0.push(b'"');
@@ -61,7 +62,7 @@ impl Json {
         self.0.reserve(text.len() + 2);
         self.0.push(b'"');
         let mut rest = text.as_bytes();
-        while let Some(at) = first_escape(rest) {
+        while let Some(at) = first_special(rest) {
             self.0.extend_from_slice(&rest[..at]);
             self.escape(rest[at]);
             rest = &rest[at + 1..];
@@ -91,6 +92,11 @@ impl Json {
     /// A whole number.
     pub fn number(&mut self, number: impl Into<u64>) {
         let mut left: u64 = number.into();
+        if left < 10 {
+            // Counts, and most of them are 0 or 1.
+            self.0.push(pair(left)[1]);
+            return;
+        }
         let mut digits = [0; 20];
         let mut at = digits.len();
         while left >= 100 {
@@ -111,17 +117,23 @@ impl Json {
     /// A number; null when it is none, because JSON knows no infinity.
     pub fn float(&mut self, number: f64) {
         const WHOLE_MAX: f64 = 1e15;
-        if number.fract() == 0.0 && (0.0..WHOLE_MAX).contains(&number) && number.is_sign_positive() {
+        if (0.0..WHOLE_MAX).contains(&number) && number.is_sign_positive() {
+            // What has a fraction is another number after this.
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "whole, and in range"
+                clippy::cast_precision_loss,
+                clippy::float_cmp,
+                reason = "in range, and whether it is whole is what is asked"
             )]
-            self.number(number as u64);
-            self.put(".0");
-        } else {
-            self.value(&number);
+            let (whole, is_whole) = (number as u64, (number as u64) as f64 == number);
+            if is_whole {
+                self.number(whole);
+                self.put(".0");
+                return;
+            }
         }
+        self.value(&number);
     }
 
     /// True or false.
@@ -202,29 +214,4 @@ const fn date(days: u64) -> (u64, u64, u64) {
 fn pair(number: u64) -> &'static [u8] {
     let at = usize::try_from(number % 100).unwrap_or(0) * 2;
     &PAIRS[at..at + 2]
-}
-
-/// Where the first byte is that cannot stand in a JSON string as it is.
-fn first_escape(bytes: &[u8]) -> Option<usize> {
-    let needs = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (at, word) in words.iter().enumerate() {
-        if any_escape(u64::from_le_bytes(*word)) {
-            return word.iter().position(needs).map(|found| at * 8 + found);
-        }
-    }
-    rest.iter().position(needs).map(|found| words.len() * 8 + found)
-}
-
-/// Whether any byte of a word needs an escape: below a space, a quote or a backslash.
-const fn any_escape(word: u64) -> bool {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH: u64 = ONES << 7;
-    const fn zero(word: u64) -> u64 {
-        word.wrapping_sub(ONES) & !word
-    }
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    let quote = zero(word ^ (ONES * b'"' as u64));
-    let backslash = zero(word ^ (ONES * b'\\' as u64));
-    (control | quote | backslash) & HIGH != 0
 }

@@ -128,7 +128,7 @@ impl Telemetry {
         count(&inner.metrics, event);
         let rules = inner.log.load();
         if rules.levels.would_enable(EVENTS, &event.level()) {
-            inner.writer.push(event.line(rules.log.format, crate::clock::wall()));
+            inner.writer.push(&event.line(rules.log.format, crate::clock::wall()));
         }
     }
 
@@ -146,7 +146,7 @@ impl Telemetry {
         inner.metrics.request_ended(&summary(&record, overhead));
         record.bound();
         let rules = inner.log.load();
-        if rules.log.records && !inner.writer.push(record.line(rules.log.format)) {
+        if rules.log.records && !inner.writer.push(&record.line(rules.log.format)) {
             inner.metrics.records_dropped(1);
         }
         let record = Arc::new(record);

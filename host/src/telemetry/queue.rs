@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use tokio::sync::Notify;
 
@@ -26,6 +27,17 @@ pub struct RecordQueue {
     filled: Notify,
     /// Records in the store's spool, for the gauge.
     spooled: AtomicU64,
+    /// Since when the store's database takes nothing.
+    away: Mutex<Option<SystemTime>>,
+}
+
+/// How the store stands, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Since when its database takes nothing; none: it does.
+    pub away_since: Option<SystemTime>,
+    /// Records that wait in its spool.
+    pub spooled: u64,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +52,7 @@ impl RecordQueue {
     /// From now on there is a store.
     pub fn open(&self) {
         self.lock().closed = false;
+        self.set_away(None);
         self.wanted.store(true, Ordering::Release);
     }
 
@@ -112,6 +125,18 @@ impl RecordQueue {
     pub fn is_crowded(&self) -> bool {
         let waiting = self.lock();
         waiting.records.len() > MAX_RECORDS / 2 || waiting.bytes > MAX_BYTES / 2
+    }
+
+    /// Notes since when the database takes nothing.
+    pub fn set_away(&self, since: Option<SystemTime>) {
+        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// How the store stands; none: there is none.
+    pub fn standing(&self) -> Option<Standing> {
+        let away = *self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self.wanted.load(Ordering::Acquire);
+        wanted.then(|| Standing { away_since: away, spooled: self.spooled() })
     }
 
     /// Notes how many records the spool holds.

@@ -13,7 +13,6 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::SpanExporter as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::Traces;
 use crate::telemetry::Telemetry;
 use crate::telemetry::traces::Traced;
-use send::Sender;
+use send::{Cause, Sender};
 
 /// Requests are gathered for so long before they are sent.
 const GATHER: Duration = Duration::from_millis(200);
@@ -56,7 +55,7 @@ pub struct Courier {
 #[derive(Debug)]
 struct Running {
     traces: Traces,
-    exporter: watch::Sender<Arc<SpanExporter>>,
+    way: watch::Sender<Arc<Way>>,
     closing: CancellationToken,
 }
 
@@ -83,19 +82,19 @@ impl Courier {
         if running.as_ref().is_some_and(|running| running.traces.otlp == traces.otlp) {
             return Ok(());
         }
-        let exporter = Arc::new(exporter(traces, &self.tasks)?);
+        let way = Arc::new(Way::new(traces, &self.tasks)?);
         if let Some(running) = running.as_mut() {
             running.traces = traces.clone();
-            running.exporter.send_replace(exporter);
+            running.way.send_replace(way);
             return Ok(());
         }
         let closing = CancellationToken::new();
-        let (to, from) = watch::channel(exporter);
+        let (to, from) = watch::channel(way);
         let task =
-            Task { telemetry: self.telemetry.clone(), exporter: from, closing: closing.clone(), away: false };
+            Task { telemetry: self.telemetry.clone(), way: from, closing: closing.clone(), away: false };
         self.telemetry.traces().want(true);
         self.tasks.spawn(task.run());
-        *running = Some(Running { traces: traces.clone(), exporter: to, closing });
+        *running = Some(Running { traces: traces.clone(), way: to, closing });
         Ok(())
     }
 
@@ -104,7 +103,7 @@ impl Courier {
     /// # Errors
     /// As [`Courier::take`].
     pub fn rehearse(traces: &Traces) -> Result<(), TracesError> {
-        exporter(traces, &TaskTracker::new()).map(drop)
+        Way::new(traces, &TaskTracker::new()).map(drop)
     }
 
     /// Sends what is queued, for a moment, and nothing more.
@@ -128,16 +127,35 @@ impl Drop for Running {
     }
 }
 
-fn exporter(traces: &Traces, tasks: &TaskTracker) -> Result<SpanExporter, TracesError> {
-    // Between tries of its own the library puts the thread to sleep; trying again is done here.
-    let mut exporter = SpanExporter::builder()
-        .with_http()
-        .with_http_client(Sender::new(traces.otlp.tls, tasks.clone())?)
-        .with_retry_policy(RetryPolicy::disabled())
-        .with_endpoint(traces.endpoint())
-        .build()?;
-    exporter.set_resource(&resource());
-    Ok(exporter)
+/// The way to one collector.
+#[derive(Debug)]
+struct Way {
+    exporter: SpanExporter,
+    /// Its URL, in which there is no secret.
+    to: String,
+    cause: Cause,
+}
+
+impl Way {
+    fn new(traces: &Traces, tasks: &TaskTracker) -> Result<Self, TracesError> {
+        let (to, cause) = (traces.endpoint(), Cause::default());
+        // Between tries of its own the library puts the thread to sleep; trying again is done here.
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Sender::new(traces.otlp.tls, tasks.clone(), cause.clone())?)
+            .with_retry_policy(RetryPolicy::disabled())
+            .with_endpoint(&to)
+            .build()?;
+        exporter.set_resource(&resource());
+        Ok(Self { exporter, to, cause })
+    }
+
+    /// Sends a batch; what went wrong, in words.
+    async fn send(&self, batch: &[Traced]) -> Result<(), String> {
+        let sent = self.exporter.export(batch.iter().flat_map(span::spans).collect()).await;
+        let cause = self.cause.take();
+        sent.map_err(|error| cause.unwrap_or_else(|| error.to_string()))
+    }
 }
 
 /// Who sends: what `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, else just our name.
@@ -154,7 +172,7 @@ fn resource() -> Resource {
 
 struct Task {
     telemetry: Telemetry,
-    exporter: watch::Receiver<Arc<SpanExporter>>,
+    way: watch::Receiver<Arc<Way>>,
     closing: CancellationToken,
     /// The collector did not take what came last.
     away: bool,
@@ -209,7 +227,8 @@ impl Task {
         let given_up = GivenUp { telemetry: self.telemetry.clone(), count };
         let mut pauses = PAUSES.into_iter();
         loop {
-            match self.send(&batch).await {
+            let way = self.way.borrow().clone();
+            match way.send(&batch).await {
                 Ok(()) => {
                     given_up.not();
                     self.telemetry.metrics().spans_exported(count);
@@ -219,7 +238,8 @@ impl Task {
                     return;
                 }
                 Err(error) if !std::mem::replace(&mut self.away, true) => {
-                    tracing::warn!(event = "traces_away", %error, "the collector does not take spans");
+                    let to = &way.to;
+                    tracing::warn!(event = "traces_away", %to, error, "the collector does not take spans");
                 }
                 Err(_) => {}
             }
@@ -229,11 +249,6 @@ impl Task {
                 () = self.closing.cancelled() => {}
             }
         }
-    }
-
-    async fn send(&self, batch: &[Traced]) -> Result<(), OTelSdkError> {
-        let exporter = self.exporter.borrow().clone();
-        exporter.export(batch.iter().flat_map(span::spans).collect()).await
     }
 }
 
@@ -254,3 +269,7 @@ impl Drop for GivenUp {
         self.telemetry.metrics().spans_dropped(self.count);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
+mod tests;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,8 +25,38 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Largest answer, bytes. It says what was refused, or nothing.
 const ANSWER_MAX: usize = 64 << 10;
 
+/// What went wrong with the last batch that was not answered. The library in between has one word for all of it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cause(Arc<Mutex<Option<String>>>);
+
+impl Cause {
+    /// None: there was an answer.
+    pub(super) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn note(&self, error: &HttpError) {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(next) = source {
+            text.push_str(": ");
+            text.push_str(&next.to_string());
+            source = next.source();
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+}
+
+/// Nothing came within the limit.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {SEND:?}")]
+struct TooSlow;
+
 /// Sends to one collector.
-pub(super) struct Sender(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub(super) struct Sender {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    cause: Cause,
+}
 
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,8 +65,9 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    /// With `tls` the system's roots are trusted, or those of `SSL_CERT_FILE`. Its connections are on `tasks`.
-    pub(super) fn new(tls: bool, tasks: TaskTracker) -> Result<Self, rustls::Error> {
+    /// With `tls` the system's roots are trusted, or those of `SSL_CERT_FILE`. Its connections are on `tasks`,
+    /// and what goes wrong with them is noted in `cause`.
+    pub(super) fn new(tls: bool, tasks: TaskTracker, cause: Cause) -> Result<Self, rustls::Error> {
         let mut roots = rustls::RootCertStore::empty();
         if tls {
             // A system without roots is no reason not to start: the handshake says what is missing.
@@ -56,7 +87,7 @@ impl Sender {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector);
-        Ok(Self(client))
+        Ok(Self { client, cause })
     }
 }
 
@@ -71,11 +102,12 @@ impl HttpClient for Sender {
     {
         Box::pin(async move {
             let sent = async {
-                let (head, body) = self.0.request(request.map(Full::new)).await?.into_parts();
+                let (head, body) = self.client.request(request.map(Full::new)).await?.into_parts();
                 let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
                 Ok::<_, HttpError>(Response::from_parts(head, body))
             };
-            tokio::time::timeout(SEND, sent).await?
+            let sent = tokio::time::timeout(SEND, sent).await;
+            sent.unwrap_or_else(|_| Err(TooSlow.into())).inspect_err(|error| self.cause.note(error))
         })
     }
 }

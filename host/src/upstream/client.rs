@@ -204,7 +204,8 @@ impl Client {
                 http1::Builder::new().handshake(Turn::new(dialed.io)).await.map_err(ConnectError::Http)?;
             self.tracker.spawn(async move {
                 if let Ok(parts) = connection.without_shutdown().await {
-                    close(parts.io.into_inner()).await;
+                    // Apart, so that a connection does not carry the place for its end all its life.
+                    Box::pin(close(parts.io.into_inner())).await;
                 }
                 drop(gone);
             });

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use rustls::pki_types::CertificateDer;
@@ -155,7 +155,12 @@ impl Dial for TcpDial {
             let mut connector = self.connector.clone();
             let stream = connector.call(uri).await.map_err(|error| classify(&*error))?;
             let http2 = stream.connected().is_negotiated_h2();
-            Ok(Dialed { io: Box::new(stream), http2 })
+            // Without the place for TLS where none is spoken: a kilobyte for as long as the connection lives.
+            let io: Box<dyn Io> = match stream {
+                MaybeHttpsStream::Http(stream) => Box::new(stream),
+                MaybeHttpsStream::Https(stream) => Box::new(stream),
+            };
+            Ok(Dialed { io, http2 })
         })
     }
 }

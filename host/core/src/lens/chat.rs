@@ -269,11 +269,17 @@ impl Chunk {
             self.finished |= bit;
             self.finished_by_error |= choice.finish_reason == Marker::Error;
         }
-        let parts = [&choice.delta, &choice.message].into_iter().flatten().flat_map(RawDelta::parts);
-        for part in parts.chain([choice.text]) {
-            self.content |= part.says;
-            self.text += part.text;
+        for delta in [&choice.delta, &choice.message].into_iter().flatten() {
+            for part in delta.parts() {
+                self.say(part);
+            }
         }
+        self.say(choice.text);
+    }
+
+    const fn say(&mut self, part: Presence) {
+        self.content |= part.says;
+        self.text += part.text;
     }
 }
 

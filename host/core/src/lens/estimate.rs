@@ -8,40 +8,35 @@
 
 use memchr::memchr2;
 
+use super::scan::first_special;
+
 /// What an image, a sound or a file counts as.
 pub const MEDIA_TOKENS: usize = 85;
 /// Shorter values of `data` are text, whatever their letters.
 const MEDIA_MIN: usize = 256;
 
-/// Estimated tokens of a piece of JSON, which is known to be well-formed.
-pub fn tokens(json: &str) -> usize {
-    let bytes = json.as_bytes();
-    let (mut text, mut media, mut at) = (0, 0, 0);
-    let mut of_data = false;
-    while let Some(start) = memchr::memchr(b'"', &bytes[at..]).map(|found| at + found + 1) {
-        let (length, end) = string(bytes, start);
-        let content = &bytes[start..end];
-        at = (end + 1).min(bytes.len());
-        let is_key = bytes[at..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
-        if is_key {
-            of_data = content == b"data";
-            text += length;
-        } else if is_data_url(content) || (of_data && is_base64(content)) {
-            media += 1;
-        } else {
-            text += length;
-        }
-    }
-    text.div_ceil(4) + media * MEDIA_TOKENS
+/// What one walk over a piece of JSON finds, which is known to be well-formed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Measure {
+    /// Estimated tokens.
+    pub tokens: usize,
+    /// Items of the list; none of what is no list.
+    pub items: usize,
+    /// A string is there that may name the kind of an image. Without one there is no image.
+    pub may_show: bool,
 }
 
-/// Items of a list, in a piece of JSON that is known to be well-formed; none of what is no list.
-pub fn items(json: &str) -> usize {
+/// Estimated tokens of a piece of JSON, which is known to be well-formed.
+pub fn tokens(json: &str) -> usize {
+    measure(json).tokens
+}
+
+/// Walks over a piece of JSON, which is known to be well-formed.
+pub fn measure(json: &str) -> Measure {
     let bytes = json.as_bytes();
-    if bytes.first() != Some(&b'[') {
-        return 0;
-    }
-    let (mut depth, mut at, mut commas, mut empty) = (0usize, 0, 0, true);
+    let (mut text, mut media, mut may_show, mut of_data) = (0, 0, false, false);
+    let (mut depth, mut commas, mut empty) = (0usize, 0, true);
+    let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         at += 1;
         match byte {
@@ -53,13 +48,37 @@ pub fn items(json: &str) -> usize {
             b',' => commas += usize::from(depth == 1),
             b'"' => {
                 empty = false;
-                at = string_end(bytes, at) + 1;
+                let (length, end) = string(bytes, at);
+                let content = &bytes[at..end];
+                at = (end + 1).min(bytes.len());
+                may_show |= may_name_image(content, length);
+                let is_key = bytes[at..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
+                if is_key {
+                    of_data = content == b"data";
+                    text += length;
+                } else if is_data_url(content) || (of_data && is_base64(content)) {
+                    media += 1;
+                } else {
+                    text += length;
+                }
             }
             b' ' | b'\t' | b'\n' | b'\r' => {}
             _ => empty = false,
         }
     }
-    if empty { 0 } else { commas + 1 }
+    let is_list = bytes.first() == Some(&b'[') && !empty;
+    Measure {
+        tokens: text.div_ceil(4) + media * MEDIA_TOKENS,
+        items: if is_list { commas + 1 } else { 0 },
+        may_show,
+    }
+}
+
+/// Whether a string may be `image`, `image_url` or `input_image`, of which any letter may be escaped.
+fn may_name_image(content: &[u8], length: usize) -> bool {
+    const LONGEST: usize = "input_image".len();
+    let escaped = length < content.len() && content.len() <= 6 * LONGEST;
+    escaped || content.starts_with(b"image") || content.starts_with(b"input_image")
 }
 
 /// Where the end quote of a string is that begins at `start`; past the end when there is none.
@@ -78,13 +97,16 @@ pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
 /// Length of the text of a string that begins at `start`, escapes undone, and where its end quote is.
 fn string(bytes: &[u8], start: usize) -> (usize, usize) {
     let (mut at, mut less) = (start, 0);
-    while let Some(found) = memchr2(b'"', b'\\', &bytes[at..]) {
+    while let Some(found) = first_special(&bytes[at..]) {
         at += found;
-        if bytes[at] == b'"' {
-            return (at - start - less, at);
-        }
         // `\u4f60` is three bytes of text at most, each other escape one.
-        let (skip, text) = if bytes.get(at + 1) == Some(&b'u') { (6, 3) } else { (2, 1) };
+        let (skip, text) = match (bytes[at], bytes.get(at + 1)) {
+            (b'"', _) => return (at - start - less, at),
+            (b'\\', Some(b'u')) => (6, 3),
+            (b'\\', _) => (2, 1),
+            // Not in JSON that is well-formed.
+            _ => (1, 1),
+        };
         less += skip - text;
         at = (at + skip).min(bytes.len());
     }
@@ -145,7 +167,7 @@ mod tests {
             (r#"[",",",\"],[",{"a":[1,2],"b":"}"}]"#, 3),
             (r#"["\\",null,true]"#, 3),
         ] {
-            assert_eq!(items(json), want, "{json}");
+            assert_eq!(measure(json).items, want, "{json}");
         }
     }
 
@@ -153,8 +175,8 @@ mod tests {
         #[test]
         fn items_are_as_many_as_a_parser_finds(texts in proptest::collection::vec(".{0,8}", 0..6)) {
             let list: Vec<_> = texts.iter().map(|text| serde_json::json!({ "a": [text, 1], "b": {} })).collect();
-            proptest::prop_assert_eq!(items(&serde_json::Value::from(list).to_string()), texts.len());
-            proptest::prop_assert_eq!(items(&serde_json::Value::from(texts.clone()).to_string()), texts.len());
+            proptest::prop_assert_eq!(measure(&serde_json::Value::from(list).to_string()).items, texts.len());
+            proptest::prop_assert_eq!(measure(&serde_json::Value::from(texts.clone()).to_string()).items, texts.len());
         }
 
         #[test]

@@ -14,6 +14,7 @@ pub mod own_member;
 pub mod presence;
 mod quick;
 pub mod request;
+pub mod scan;
 pub mod splice;
 pub mod unfold;
 pub mod wire;

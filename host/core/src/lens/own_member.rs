@@ -22,7 +22,7 @@ pub fn with_own_member(body: &Bytes, value: &[u8]) -> Option<Bytes> {
     let inside = body.trim_ascii().strip_prefix(b"{")?.strip_suffix(b"}")?;
     let known: Known<'_> = serde_json::from_slice(body).ok()?;
     let edit = match known.sluice {
-        Some(there) => Edit { at: place(body, there), with: Bytes::copy_from_slice(value) },
+        Some(there) => Edit { at: place(body, there.get()), with: Bytes::copy_from_slice(value) },
         None => {
             let end = body.trim_ascii_end().len() - 1;
             let comma = if inside.trim_ascii().is_empty() { "" } else { "," };

@@ -4,13 +4,14 @@
 //! what the text is. So it never refuses anything, and what it accepts is JSON. It walks over the bytes once and
 //! keeps nothing.
 
-use memchr::memchr2;
+use super::scan::first_special;
 
 /// Deepest nesting it follows.
 const DEPTH_MAX: u32 = 32;
 
 /// Reading of one text. Every step gives none where something is unusual or wrong.
 pub(super) struct Quick<'a> {
+    text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
@@ -29,7 +30,7 @@ pub(super) struct Raw<'a> {
 impl<'a> Quick<'a> {
     /// At the beginning of a text.
     pub fn new(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), at: 0 }
+        Self { text, bytes: text.as_bytes(), at: 0 }
     }
 
     /// The first byte of what comes next, white space left out.
@@ -77,12 +78,27 @@ impl<'a> Quick<'a> {
     /// A string.
     pub fn string(&mut self) -> Option<Raw<'a>> {
         self.eat(b'"')?;
+        let rest = self.bytes.get(self.at..)?;
+        let length = first_special(rest)?;
+        let (raw, end) = rest.split_at_checked(length)?;
+        if end.first() == Some(&b'"') {
+            self.at += length + 1;
+            return Some(Raw { raw, text: length, escaped: false });
+        }
+        self.escaped()
+    }
+
+    /// The rest of a string, with escapes in it or wrong.
+    #[inline(never)]
+    fn escaped(&mut self) -> Option<Raw<'a>> {
         let start = self.at;
         let mut less = 0;
         loop {
-            self.at += memchr2(b'"', b'\\', &self.bytes[self.at..])?;
-            if self.bytes[self.at] == b'"' {
-                break;
+            self.at += first_special(&self.bytes[self.at..])?;
+            match self.bytes[self.at] {
+                b'"' => break,
+                b'\\' => {}
+                _ => return None,
             }
             let (skip, text) = match self.bytes.get(self.at + 1)? {
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => (2, 1),
@@ -94,8 +110,7 @@ impl<'a> Quick<'a> {
         }
         let raw = &self.bytes[start..self.at];
         self.at += 1;
-        let control = raw.iter().fold(false, |control, byte| control | (*byte < 0x20));
-        (!control).then_some(Raw { raw, text: raw.len() - less, escaped: less > 0 })
+        Some(Raw { raw, text: raw.len() - less, escaped: less > 0 })
     }
 
     /// An object: `member` is told each key, and reads the value.
@@ -144,7 +159,15 @@ impl<'a> Quick<'a> {
         Some(items)
     }
 
-    /// Any value.
+    /// Any value, as it stands.
+    pub fn any(&mut self) -> Option<&'a str> {
+        self.peek()?;
+        let start = self.at;
+        self.skip()?;
+        self.text.get(start..self.at)
+    }
+
+    /// Passes over any value.
     pub fn skip(&mut self) -> Option<()> {
         self.skip_within(DEPTH_MAX)
     }

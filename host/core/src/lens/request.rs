@@ -4,19 +4,22 @@
 //! upstream as the client sent them. What is replaced is cut out by its place in the bytes.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use super::estimate;
 use super::output_limit::OutputLimit;
-use super::splice::{Edit, UsageWish, place, splice};
+use super::scan::first_special;
+use super::splice::{Edit, UsageWish, place, replaced, splice};
 use super::wire::Wire;
+use members::Members;
+
+mod members;
 
 /// Deepest nesting of objects and lists that is let through.
 pub const DEPTH_MAX: usize = 128;
@@ -59,7 +62,7 @@ pub struct ChatRequest {
     /// Where the value of `model` lies in them.
     pub model_at: Range<usize>,
     /// The requested name.
-    pub model: String,
+    pub model: Arc<str>,
     /// A stream was asked for.
     pub stream: bool,
     /// Usage in the stream: whether the client asked for it, and how the body can.
@@ -84,130 +87,13 @@ pub struct ChatRequest {
     pub affinity: Option<u64>,
 }
 
-/// The top-level members that are looked at; all others are only checked for doubles.
-#[derive(Default)]
-struct Members<'a> {
-    model: Option<&'a RawValue>,
-    stream: Option<&'a RawValue>,
-    stream_options: Option<&'a RawValue>,
-    n: Option<&'a RawValue>,
-    messages: Option<&'a RawValue>,
-    prompt: Option<&'a RawValue>,
-    input: Option<&'a RawValue>,
-    max_completion_tokens: Option<&'a RawValue>,
-    max_tokens: Option<&'a RawValue>,
-    tools: Option<&'a RawValue>,
-    functions: Option<&'a RawValue>,
-    response_format: Option<&'a RawValue>,
-    prompt_cache_key: Option<&'a RawValue>,
-    session_id: Option<&'a RawValue>,
-    user: Option<&'a RawValue>,
-    safety_identifier: Option<&'a RawValue>,
-    duplicate: Option<String>,
-    too_many: bool,
-}
-
-impl<'a> Members<'a> {
-    fn slot(&mut self, key: &str) -> Option<&mut Option<&'a RawValue>> {
-        Some(match key {
-            "model" => &mut self.model,
-            "stream" => &mut self.stream,
-            "stream_options" => &mut self.stream_options,
-            "n" => &mut self.n,
-            "messages" => &mut self.messages,
-            "prompt" => &mut self.prompt,
-            "input" => &mut self.input,
-            "max_completion_tokens" => &mut self.max_completion_tokens,
-            "max_tokens" => &mut self.max_tokens,
-            "tools" => &mut self.tools,
-            "functions" => &mut self.functions,
-            "response_format" => &mut self.response_format,
-            "prompt_cache_key" => &mut self.prompt_cache_key,
-            "session_id" => &mut self.session_id,
-            "user" => &mut self.user,
-            "safety_identifier" => &mut self.safety_identifier,
-            _ => return None,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-
-        impl<'de> Visitor<'de> for Read {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Members::default();
-                let (mut keys, mut others) = (0, Others::default());
-                while let Some(Key(key)) = map.next_key()? {
-                    let value: &RawValue = map.next_value()?;
-                    keys += 1;
-                    members.too_many |= keys > KEYS_MAX;
-                    if members.too_many || members.duplicate.is_some() {
-                        continue;
-                    }
-                    let twice = match members.slot(&key) {
-                        Some(slot) => slot.replace(value).is_some().then_some(key),
-                        None => others.add(key),
-                    };
-                    members.duplicate = twice.map(Cow::into_owned);
-                }
-                Ok(members)
-            }
-        }
-
-        deserializer.deserialize_map(Read)
-    }
-}
-
-/// Keys that have no slot. A request has a handful; a hash pays only beyond that.
-#[derive(Default)]
-struct Others<'a> {
-    few: Vec<Cow<'a, str>>,
-    many: HashSet<Cow<'a, str>>,
-}
-
-impl<'a> Others<'a> {
-    const FEW: usize = 32;
-
-    /// Gives the key back when it is there already.
-    fn add(&mut self, key: Cow<'a, str>) -> Option<Cow<'a, str>> {
-        if self.few.contains(&key) {
-            return Some(key);
-        }
-        if self.few.len() < Self::FEW {
-            self.few.push(key);
-            return None;
-        }
-        if self.many.contains(&key) {
-            return Some(key);
-        }
-        self.many.insert(key);
-        None
-    }
-}
-
-/// A key that is borrowed unless it has escapes, which are undone: `"mod\u0065l"` is `model` to every reader.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
 impl ChatRequest {
     /// Reads a body.
     ///
     /// # Errors
     /// When it is not one JSON object, nested too deeply, has a top-level key twice, or lacks a usable `model`.
     pub fn read(body: Bytes, wire: Wire) -> Result<Self, BodyError> {
-        if deeper_than(&body, DEPTH_MAX) {
-            return Err(BodyError::Depth);
-        }
-        let members: Members<'_> =
-            serde_json::from_slice(&body).map_err(|e| BodyError::Json(position(&e)))?;
+        let members = Members::read(&body)?;
         if members.too_many {
             return Err(BodyError::Keys);
         }
@@ -215,13 +101,13 @@ impl ChatRequest {
             return Err(BodyError::Duplicate(key.chars().take(64).collect()));
         }
         let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
-        let model: String = serde_json::from_str(model_raw.get())
-            .map_err(|_| BodyError::Field { field: "model", expected: "a string" })?;
+        let model = text(model_raw).ok_or(BodyError::Field { field: "model", expected: "a string" })?.into();
         let model_at = place(&body, model_raw);
         let stream = flag(members.stream)? && wire.streams();
         let (chat, output) = (wire == Wire::Chat, wire != Wire::Embeddings);
         let messages = members.messages.filter(|_| chat);
-        let n = members.n.and_then(lenient::<u32>).unwrap_or(1).max(1);
+        let measured = messages.map(estimate::measure).unwrap_or_default();
+        let n = members.n.and_then(number).unwrap_or(1).max(1);
         let request = Self {
             wire,
             stream,
@@ -233,11 +119,11 @@ impl ChatRequest {
             choices: n
                 .saturating_mul(members.prompt.filter(|_| wire == Wire::Completions).map_or(1, prompts)),
             input_tokens: match wire {
-                Wire::Chat => [messages, members.tools, members.functions]
+                Wire::Chat => [members.tools, members.functions]
                     .into_iter()
                     .flatten()
-                    .map(|raw| estimate::tokens(raw.get()))
-                    .sum::<usize>()
+                    .map(estimate::tokens)
+                    .fold(measured.tokens, usize::saturating_add)
                     .try_into()
                     .unwrap_or(u32::MAX),
                 Wire::Completions => members.prompt.map_or(0, tokens),
@@ -248,21 +134,19 @@ impl ChatRequest {
                 .into_iter()
                 .flatten()
                 .filter(|_| output)
-                .find_map(lenient::<u32>),
+                .find_map(number),
             tools: [members.tools, members.functions]
                 .into_iter()
                 .flatten()
                 .filter(|_| chat)
                 .any(|t| lenient::<super::presence::Presence>(t).is_some_and(|p| p.says)),
-            images: messages.is_some_and(|m| {
-                memchr::memmem::find(m.get().as_bytes(), b"image").is_some() && has_image(m)
-            }),
+            images: measured.may_show && messages.is_some_and(has_image),
             json_output: members
                 .response_format
                 .filter(|_| output)
                 .and_then(lenient::<Typed<'_>>)
                 .is_some_and(|f| f.of(&["json_object", "json_schema"])),
-            messages: messages.map_or(0, |m| u32::try_from(estimate::items(m.get())).unwrap_or(u32::MAX)),
+            messages: u32::try_from(measured.items).unwrap_or(u32::MAX),
             affinity: affinity(&members),
             model_at,
             model,
@@ -273,7 +157,12 @@ impl ChatRequest {
 
     /// The body for a target: the client's bytes with the value of `model` replaced, and these edits made.
     pub fn with_model(&self, model: &str, further: &[Edit]) -> Bytes {
-        let name = serde_json::Value::from(model).to_string();
+        // Nearly always nothing else changes, and nothing in the name has to be escaped.
+        if further.is_empty() && first_special(model.as_bytes()).is_none() {
+            return replaced(&self.body, &self.model_at, &["\"", model, "\""]);
+        }
+        // A string always serialises; the error type is that of writers.
+        let name = serde_json::to_string(model).unwrap_or_default();
         let mut edits = vec![Edit { at: self.model_at.clone(), with: name.into() }];
         edits.extend_from_slice(further);
         splice(&self.body, &edits)
@@ -281,18 +170,18 @@ impl ChatRequest {
 }
 
 /// The size of a prompt or input: texts by their length, tokens by their number.
-fn tokens(raw: &RawValue) -> u32 {
+fn tokens(raw: &str) -> u32 {
     match lenient::<Prompt>(raw) {
         Some(Prompt::Tokens(count)) => u32::try_from(count).unwrap_or(u32::MAX),
         Some(Prompt::TokenLists(lists)) => {
             u32::try_from(lists.iter().map(|list| list.0 as usize).sum::<usize>()).unwrap_or(u32::MAX)
         }
-        _ => u32::try_from(estimate::tokens(raw.get())).unwrap_or(u32::MAX),
+        _ => u32::try_from(estimate::tokens(raw)).unwrap_or(u32::MAX),
     }
 }
 
 /// How many prompts there are: a text or a list of tokens is one.
-fn prompts(raw: &RawValue) -> u32 {
+fn prompts(raw: &str) -> u32 {
     let many = match lenient::<Prompt>(raw) {
         Some(Prompt::TokenLists(lists)) => lists.len(),
         Some(Prompt::Texts(count)) => count,
@@ -304,52 +193,36 @@ fn prompts(raw: &RawValue) -> u32 {
 fn output_limit(body: &Bytes, members: &Members<'_>) -> OutputLimit {
     let mut limit = OutputLimit::default();
     for raw in [members.max_completion_tokens, members.max_tokens].into_iter().flatten() {
-        limit.found(place(body, raw), raw.get());
+        limit.found(place(body, raw));
     }
     limit
 }
 
-/// Where and what, without a piece of the body.
-fn position(error: &serde_json::Error) -> String {
-    let what = match error.classify() {
-        serde_json::error::Category::Eof => "it ends too early",
-        serde_json::error::Category::Data => "it is of another type",
-        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "syntax error",
-    };
-    format!("{what} at line {} column {}", error.line(), error.column())
-}
-
-/// Looks at brackets outside strings only; whether the rest is JSON is for the parser to say.
-fn deeper_than(body: &[u8], limit: usize) -> bool {
-    let (mut depth, mut at) = (0usize, 0);
-    while let Some(&byte) = body.get(at) {
-        at += 1;
-        match byte {
-            b'"' => at = estimate::string_end(body, at) + 1,
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > limit {
-                    return true;
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
-}
-
-fn flag(raw: Option<&RawValue>) -> Result<bool, BodyError> {
-    match raw.map(|raw| serde_json::from_str::<Option<bool>>(raw.get())) {
-        None | Some(Ok(None)) => Ok(false),
-        Some(Ok(Some(value))) => Ok(value),
-        Some(Err(_)) => Err(BodyError::Field { field: "stream", expected: "true or false" }),
+fn flag(raw: Option<&str>) -> Result<bool, BodyError> {
+    match raw {
+        None | Some("null" | "false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(BodyError::Field { field: "stream", expected: "true or false" }),
     }
 }
 
 /// A value the upstream will judge; ours is only to look.
-fn lenient<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
-    serde_json::from_str(raw.get()).ok()
+fn lenient<'a, T: Deserialize<'a>>(raw: &'a str) -> Option<T> {
+    serde_json::from_str(raw).ok()
+}
+
+/// A whole number that is not negative. JSON spells those as Rust does.
+fn number(raw: &str) -> Option<u32> {
+    raw.parse().ok()
+}
+
+/// The text of a string, which is borrowed where it stands there as it is.
+fn text(raw: &str) -> Option<Cow<'_, str>> {
+    let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match plain.filter(|text| first_special(text.as_bytes()).is_none()) {
+        Some(text) => Some(Cow::Borrowed(text)),
+        None => lenient(raw),
+    }
 }
 
 #[derive(Deserialize)]
@@ -386,14 +259,16 @@ impl<'de> Deserialize<'de> for Prompt {
         let items = Vec::<&RawValue>::deserialize(deserializer)?;
         let first = items.first().map_or("", |item| item.get());
         Ok(match first.as_bytes().first() {
-            Some(b'[') => Self::TokenLists(items.into_iter().filter_map(lenient).collect()),
+            Some(b'[') => {
+                Self::TokenLists(items.into_iter().filter_map(|item| lenient(item.get())).collect())
+            }
             Some(b'0'..=b'9') => Self::Tokens(items.len()),
             _ => Self::Texts(items.len()),
         })
     }
 }
 
-fn has_image(messages: &RawValue) -> bool {
+fn has_image(messages: &str) -> bool {
     #[derive(Deserialize)]
     struct Message<'a> {
         #[serde(borrow, default)]
@@ -401,7 +276,7 @@ fn has_image(messages: &RawValue) -> bool {
     }
     lenient::<Vec<Message<'_>>>(messages).is_some_and(|messages| {
         messages.iter().filter_map(|m| m.content).any(|content| {
-            lenient::<Vec<Typed<'_>>>(content)
+            lenient::<Vec<Typed<'_>>>(content.get())
                 .is_some_and(|parts| parts.iter().any(|p| p.of(&["image_url", "input_image", "image"])))
         })
     })
@@ -409,8 +284,7 @@ fn has_image(messages: &RawValue) -> bool {
 
 fn affinity(members: &Members<'_>) -> Option<u64> {
     let keys = [members.prompt_cache_key, members.session_id, members.user, members.safety_identifier];
-    let text =
-        keys.into_iter().flatten().filter_map(lenient::<Cow<'_, str>>).find(|text| !text.is_empty())?;
+    let text = keys.into_iter().flatten().filter_map(text).find(|text| !text.is_empty())?;
     Some(fnv1a(text.as_bytes()))
 }
 

@@ -22,6 +22,15 @@ impl Wire {
     /// Every wire format.
     pub const ALL: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
 
+    /// The path at which callers speak it.
+    pub const fn endpoint(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::Completions => "/v1/completions",
+            Self::Embeddings => "/v1/embeddings",
+        }
+    }
+
     /// The path behind a base URL.
     pub const fn path(self) -> &'static str {
         match self {

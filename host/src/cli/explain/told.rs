@@ -128,7 +128,9 @@ fn steps(explained: &Explained, text: &mut String) {
             line(text, &format!("  its answer is limited to {most} tokens"));
         }
         if let Some(verdict) = &step.verdict {
-            let plugin = verdict.plugin.as_deref().unwrap_or("last-resort");
+            let ended_by_time = step.follows == Follows::Deadline && verdict.plugin.is_none();
+            let otherwise = if ended_by_time { "the clock" } else { "last-resort" };
+            let plugin = verdict.plugin.as_deref().unwrap_or(otherwise);
             line(
                 text,
                 &format!(
@@ -140,6 +142,13 @@ fn steps(explained: &Explained, text: &mut String) {
             );
         }
         line(text, &format!("  {}", follows(step.follows)));
+    }
+    match explained.mishaps_left {
+        0 => {}
+        1 => line(text, "the last --failure was not needed: there is no attempt for it"),
+        more => {
+            line(text, &format!("the last {more} --failure were not needed: there are no attempts for them"))
+        }
     }
 }
 
@@ -236,6 +245,7 @@ pub fn document(explained: &Explained) -> Value {
         })).collect::<Vec<_>>(),
         "order": explained.order.iter().map(|target| &**target).collect::<Vec<_>>(),
         "attempts": attempts(explained),
+        "failures_left": explained.mishaps_left,
         "answer": {"status": explained.status, "headers": headers(&explained.headers), "error": error},
     })
 }

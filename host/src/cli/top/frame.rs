@@ -171,6 +171,8 @@ fn verdict(told: &Told<'_>) -> Line {
     }
     let faulty = look.plugins.plugins.iter().filter(|plugin| plugin_tone(plugin) == Tone::Warn);
     warn.extend(faulty.map(|plugin| format!("plugin {} {}", clip(&plugin.name, 40), plugin.state)));
+    warn.extend(refused_configuration(look));
+    warn.extend(away_records(look));
     let (sign, tone) = match (bad.is_empty(), warn.is_empty()) {
         (false, _) => ("✕", Tone::Bad),
         (true, false) => ("▲", Tone::Warn),
@@ -178,6 +180,25 @@ fn verdict(told: &Told<'_>) -> Line {
     };
     bad.append(&mut warn);
     Line(vec![piece(format!("{sign} {}", bad.join(", ")), tone)])
+}
+
+/// The file is not what runs.
+fn refused_configuration(look: &Look) -> Option<String> {
+    let refused = look.config.last_rejection.as_ref().filter(|refused| refused.standing)?;
+    let what = match &*refused.mistakes {
+        [] => refused.message.clone(),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+            format!("line {}: {}: {}{more}", first.line, first.key, first.text)
+        }
+    };
+    Some(format!("configuration file refused: {}", clip(&what, 160)))
+}
+
+fn away_records(look: &Look) -> Option<String> {
+    let records = look.upstreams.records.as_ref()?;
+    let since: String = records.away_since.as_ref()?.chars().skip(11).take(8).collect();
+    Some(format!("store of records away since {since} ({} in its spool)", records.spooled))
 }
 
 fn outcome_tone(outcome: &str) -> Tone {
@@ -198,7 +219,8 @@ fn traffic(told: &Told<'_>) -> Line {
             rates
         }
         None => {
-            let all: f64 = told.look.outcomes.values().sum();
+            // The sum of nothing is a negative zero.
+            let all = told.look.outcomes.values().sum::<f64>() + 0.0;
             line.push(piece(format!("requests since the start {all:.0}"), Tone::Plain));
             &told.look.outcomes
         }
@@ -307,10 +329,15 @@ fn gates(look: &Look) -> Vec<Vec<Piece>> {
     gates.into_iter().map(row).collect()
 }
 
+/// Its state; of a bundled one that no route asks there is nothing else to say while it is well.
+fn plugin_state(plugin: &Plugin) -> &str {
+    if plugin.replaced && plugin.state == "active" { "replaced" } else { &plugin.state }
+}
+
 fn plugin_tone(plugin: &Plugin) -> Tone {
-    match plugin.state.as_str() {
+    match plugin_state(plugin) {
         "active" => Tone::Good,
-        "disabled" | "removed" => Tone::Quiet,
+        "disabled" | "removed" | "replaced" => Tone::Quiet,
         _ => Tone::Warn,
     }
 }
@@ -331,7 +358,7 @@ fn plugins(look: &Look) -> Vec<Vec<Piece>> {
         let sign = if plugin_tone(plugin) == Tone::Warn { "▲ " } else { "" };
         vec![
             piece(&plugin.name, Tone::Plain),
-            piece(format!("{sign}{}", plugin.state), plugin_tone(plugin)),
+            piece(format!("{sign}{}", plugin_state(plugin)), plugin_tone(plugin)),
             piece(plugin.kinds.join(","), Tone::Quiet),
             piece(format!("{version}{digest}"), Tone::Quiet),
             piece(plugin.calls.to_string(), Tone::Plain),

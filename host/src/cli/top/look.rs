@@ -13,6 +13,7 @@ use crate::cli::admin::{self, AdminArgs, PageError};
 pub(super) struct Look {
     pub(super) upstreams: Upstreams,
     pub(super) plugins: Plugins,
+    pub(super) config: Config,
     /// Newest first.
     pub(super) requests: Vec<Request>,
     /// Requests since the gateway's start, by outcome.
@@ -32,6 +33,15 @@ pub(super) struct Upstreams {
     pub(super) targets: Vec<Target>,
     pub(super) upstreams: Vec<Upstream>,
     pub(super) gates: Vec<Gate>,
+    pub(super) records: Option<Records>,
+}
+
+/// The store of records.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Records {
+    pub(super) away_since: Option<String>,
+    pub(super) spooled: u64,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -123,6 +133,8 @@ pub(super) struct Plugin {
     pub(super) p99_us: Option<u64>,
     pub(super) failures: BTreeMap<String, u64>,
     pub(super) rejection: Option<Rejection>,
+    /// Bundled, and no route asks it.
+    pub(super) replaced: bool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -130,6 +142,30 @@ pub(super) struct Plugin {
 pub(super) struct Rejection {
     pub(super) reason: String,
     pub(super) message: String,
+}
+
+/// `/debug/config`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Config {
+    pub(super) last_rejection: Option<RejectedConfig>,
+}
+
+/// A file that was refused.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RejectedConfig {
+    pub(super) message: String,
+    pub(super) mistakes: Vec<Mistake>,
+    pub(super) standing: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Mistake {
+    pub(super) line: usize,
+    pub(super) key: String,
+    pub(super) text: String,
 }
 
 /// One of `/debug/decisions`.
@@ -163,10 +199,11 @@ struct Decisions {
 pub(super) async fn look(of: &AdminArgs) -> Result<Look, PageError> {
     let upstreams = json(of, "/debug/upstreams").await?;
     let plugins = json(of, "/debug/plugins").await?;
+    let config = json(of, "/debug/config").await?;
     let decisions: Decisions = json(of, "/debug/decisions?limit=60").await?;
     let metrics = admin::page(of, "/metrics").await?;
     let outcomes = outcomes(&String::from_utf8_lossy(&metrics));
-    Ok(Look { upstreams, plugins, requests: decisions.decisions, outcomes })
+    Ok(Look { upstreams, plugins, config, requests: decisions.decisions, outcomes })
 }
 
 async fn json<T: serde::de::DeserializeOwned>(of: &AdminArgs, path: &'static str) -> Result<T, PageError> {

@@ -33,13 +33,18 @@ fn troubled() -> Look {
             {"gate": "global", "in_flight": 4, "limit": 1024, "queue": 0},
             {"gate": "upstream:b", "in_flight": 8, "limit": 8, "queue": 3},
         ],
+        "records": {"away_since": "2026-01-02T03:00:00.000Z", "spooled": 17},
     });
     let plugins = json!({"generation": 7, "plugins": [
         {"name": "standard-tagger", "kinds": ["tagger"], "state": "active", "version": "0.1.0", "digest": "0123456789",
          "calls": 12, "p50_us": 3, "p99_us": 70, "failures": {"trap": 2}, "rejection": null},
         {"name": "mine", "kinds": [], "state": "last_good", "calls": 0, "failures": {},
          "rejection": {"reason": "probe", "message": "a\nb\u{1b}[2J"}},
+        {"name": "weighted-router", "kinds": ["router"], "state": "active", "failures": {}, "replaced": true},
     ]});
+    let config = json!({"generation": 7, "config": "x", "last_rejection": {
+        "message": "all of it", "standing": true, "mistakes": [
+            {"line": 3, "key": "routes.chat", "text": "expected a map"}, {"line": 4, "key": "x", "text": "y"}]}});
     let requests = json!([
         {"time": "2026-01-02T03:04:04.100Z", "model": "chat", "status_code": 200, "outcome": "fallback_success",
          "latency_ms": 1500, "duration_ms": 2000, "attempts": [
@@ -50,6 +55,7 @@ fn troubled() -> Look {
     Look {
         upstreams: serde_json::from_value(upstreams).unwrap(),
         plugins: serde_json::from_value(plugins).unwrap(),
+        config: serde_json::from_value(config).unwrap(),
         requests: serde_json::from_value(requests).unwrap(),
         outcomes: BTreeMap::from([("success".to_owned(), 12.0), ("exhausted".to_owned(), 3.0)]),
     }
@@ -85,7 +91,9 @@ fn the_first_lines_say_whether_anything_is_wrong() {
     assert_eq!(lines[0], "sluice 0.1.0  h:1  generation 7  ready  2026-01-02T03:04:05");
     assert_eq!(
         lines[1],
-        "✕ route solo cannot serve, 4 of 5 targets in trouble, a gate is full, plugin mine last_good"
+        "✕ route solo cannot serve, 4 of 5 targets in trouble, a gate is full, plugin mine last_good, \
+         configuration file refused: line 3: routes.chat: expected a map (and 1 more), \
+         store of records away since 03:00:00 (17 in its spool)"
     );
     assert_eq!(lines[2], "requests since the start 15  exhausted 3  success 12");
     let rates = Rates::from([("success".to_owned(), 2.5)]);
@@ -95,6 +103,12 @@ fn the_first_lines_say_whether_anything_is_wrong() {
     look.upstreams.readiness.reason = Some("draining".to_owned());
     assert!(shown(&told(&look, None))[0].contains("not ready: draining"));
     assert_eq!(shown(&told(&Look::default(), None))[1], "✓ nothing is wrong");
+    let mut refused = Look { config: troubled().config, ..Look::default() };
+    refused.config.last_rejection.as_mut().unwrap().mistakes.clear();
+    assert_eq!(shown(&told(&refused, None))[1], "▲ configuration file refused: all of it");
+    refused.config.last_rejection.as_mut().unwrap().standing = false;
+    refused.upstreams.records = Some(super::look::Records::default());
+    assert_eq!(shown(&told(&refused, None))[1], "✓ nothing is wrong", "both were put right");
 }
 
 #[test]
@@ -103,13 +117,14 @@ fn trouble_comes_first_and_says_what_happens_next() {
     let first = lines.iter().position(|line| line == "TARGETS").unwrap() + 2;
     let order: Vec<_> = lines[first..first + 5].iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(order, ["a/m", "h/m", "c/m", "b/m", "well/m"]);
-    let table: [(&str, &[&str]); 8] = [
+    let table: [(&str, &[&str]); 9] = [
         ("a/m", &["a/m", "✕ open", "probe in 2 s", "1", "100 %", "120 ms", "1.25 s", "1.30 s", "chat"]),
         ("h/m", &["h/m", "◐ half-open", "one probe decides"]),
         ("c/m", &["c/m", "✕ no credential", "tried again in 1 m 01 s"]),
         ("b/m", &["b/m", "▲ cooling", "tried again in 5 s, retryable_rate_limit"]),
         ("upstream:b", &["upstream:b", "8", "8", "3", "▲ 1 of 2 ok"]),
         ("mine", &["mine", "▲ last_good", "-", "0", "-/-", "probe: a␊b␛[2J"]),
+        ("weighted-router", &["weighted-router", "replaced", "router"]),
         (
             "standard-tagger",
             &["standard-tagger", "active", "tagger", "0.1.0 01234567", "12", "3/70", "trap 2"],

@@ -20,6 +20,10 @@ impl Ledger {
             upstream_request_id: None,
         };
         let target_index = u32::try_from(target.config.index).unwrap_or(u32::MAX);
+        if self.attempts.is_empty() {
+            // Most calls have one, and a stream keeps it for as long as it runs.
+            self.attempts.reserve_exact(1);
+        }
         self.attempts.push(AttemptNote { record, target_index, started: now, committed: None });
         if let Some(trace) = &mut self.trace {
             let begin = now.saturating_duration_since(self.arrival);
@@ -110,8 +114,8 @@ impl Ledger {
     }
 
     /// The running attempt has served to its end.
-    pub fn attempt_served(&mut self) {
-        self.span_ends(clock::now(), false);
+    pub fn attempt_served(&mut self, now: Instant) {
+        self.span_ends(now, false);
         let Some(note) = self.attempts.last() else { return };
         self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
             target: &note.record.target,

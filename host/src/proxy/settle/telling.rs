@@ -28,8 +28,13 @@ struct Shown<'a> {
 
 impl Ledger {
     /// What a tagger is told.
-    pub fn answer_facts(&self, phase: TagPhase, ending: Option<&Ending>, status: u16) -> AnswerFacts {
-        let now = clock::now();
+    pub fn answer_facts(
+        &self,
+        phase: TagPhase,
+        ending: Option<&Ending>,
+        status: u16,
+        now: Instant,
+    ) -> AnswerFacts {
         AnswerFacts {
             phase,
             served: self.served_index,

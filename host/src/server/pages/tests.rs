@@ -96,6 +96,7 @@ fn upstreams_have_the_shape_that_scripts_read() {
             }],
         }],
         gates: vec![GateRow { gate: "global".into(), in_flight: 4, limit: 1024, queue: 0 }],
+        records: Some(RecordsRow { away_since: Some(at(1_000)), spooled: 5 }),
     });
     let expected = json!({
         "now": "1970-01-01T00:00:02.000Z",
@@ -118,6 +119,7 @@ fn upstreams_have_the_shape_that_scripts_read() {
             "credentials": [{"index": 0, "state": "rate_limited", "until_ms": 250, "in_flight": 4}],
         }],
         "gates": [{"gate": "global", "in_flight": 4, "limit": 1024, "queue": 0}],
+        "records": {"away_since": "1970-01-01T00:00:01.000Z", "spooled": 5},
     });
     assert_eq!(page.status, StatusCode::OK);
     assert_eq!(body(&page), expected);
@@ -175,7 +177,7 @@ fn plugins_show_the_bundled_and_the_rejected() {
                 "name": "weighted-router", "file": null, "kinds": ["router", "tagger"], "state": "active", "digest": "ab",
                 "version": "0.1.0", "contract": "0.1.0", "since": "1970-01-01T00:00:02.000Z", "weight": 1.0,
                 "on_error": "bundled", "instances": "warm", "live": 2, "calls": 7, "p50_us": 12, "p99_us": 40,
-                "failures": {"trap": 1, "timeout": 2}, "rejection": null,
+                "failures": {"trap": 1, "timeout": 2}, "rejection": null, "replaced": true,
             },
             {
                 "name": "mine", "file": "mine.wasm", "kinds": [], "state": "rejected", "digest": null,
@@ -183,11 +185,11 @@ fn plugins_show_the_bundled_and_the_rejected() {
                 "on_error": "deny", "instances": "fresh", "live": 0, "calls": 0, "p50_us": null, "p99_us": null,
                 "failures": {}, "rejection": {
                     "reason": "import", "message": "imports `wasi:sockets`", "digest": "cd", "at": "1970-01-01T00:00:03.000Z",
-                },
+                }, "replaced": false,
             },
         ],
     });
-    let page = plugins(3, &[bundled, rejected]);
+    let page = plugins(3, &[bundled, rejected], &[PluginKind::Router]);
     assert_eq!(page.status, StatusCode::OK);
     assert_eq!(body(&page), expected);
 }

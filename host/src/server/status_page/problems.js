@@ -114,6 +114,12 @@ function aboutConfig(config) {
   return found;
 }
 
+function aboutRecords(records) {
+  if (!records?.away_since) return [];
+  return [{ level: 'warn', key: 'records', subject: 'store of records', what: 'its database takes nothing',
+    since: when(records.away_since), until: null, next: `${count(records.spooled, 'record')} in the spool; the log says why` }];
+}
+
 /** Requests of the last minute, counted by what they mean. */
 function lastMinute(requests, now) {
   const recent = requests.filter((request) => now - request.ended < LAST_MINUTE);
@@ -147,6 +153,7 @@ function findProblems({ upstreams, plugins, config, requests }) {
     ...aboutGates(upstreams.gates),
     ...aboutPlugins(plugins.plugins),
     ...aboutConfig(config),
+    ...aboutRecords(upstreams.records),
   ];
   if (readiness.reason === 'draining' || readiness.reason === 'starting' || readiness.reason === 'plugin') {
     found.unshift({ level: 'bad', key: 'ready', subject: 'gateway', what: `not ready: ${NOT_READY[readiness.reason]}`, since: null, until: null, next: '' });

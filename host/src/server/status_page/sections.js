@@ -188,9 +188,11 @@ function drawCredentials(node, credentials) {
 }
 
 function drawPlugins(facts) {
-  const levels = { active: 'ok', rejected: 'warn', last_good: 'warn', set_aside: 'warn', disabled: 'idle', removed: 'idle' };
+  const levels = { active: 'ok', rejected: 'warn', last_good: 'warn', set_aside: 'warn', disabled: 'idle', removed: 'idle', replaced: 'idle' };
   const signs = { ok: '✓', warn: '▲', bad: '✕', idle: '•' };
-  const plugins = facts.plugins.plugins.map((plugin) => ({ ...plugin, level: plugin.state === 'rejected' && plugin.on_error === 'deny' ? 'bad' : levels[plugin.state] ?? 'warn' }));
+  // Of a bundled one that no route asks there is nothing else to say while it is well.
+  const told = facts.plugins.plugins.map((plugin) => ({ ...plugin, state: plugin.replaced && plugin.state === 'active' ? 'replaced' : plugin.state }));
+  const plugins = told.map((plugin) => ({ ...plugin, level: plugin.state === 'rejected' && plugin.on_error === 'deny' ? 'bad' : levels[plugin.state] ?? 'warn' }));
   plugins.sort((a, b) => ['bad', 'warn', 'ok', 'idle'].indexOf(a.level) - ['bad', 'warn', 'ok', 'idle'].indexOf(b.level));
   say(byId('generation'), `generation ${facts.plugins.generation}`);
   keep(byId('plugins'), plugins, (plugin) => `${plugin.name} ${plugin.file}`, (plugin) => {

@@ -83,7 +83,7 @@ impl<S: Subscriber> Layer<S> for LineLayer {
         event.record(&mut Fields { line: &mut line, message: true });
         line.text("module", meta.target());
         event.record(&mut Fields { line: &mut line, message: false });
-        self.writer.push(line.finish());
+        self.writer.push(&line.finish());
     }
 }
 

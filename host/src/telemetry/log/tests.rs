@@ -76,7 +76,7 @@ fn stuck(bounds: Bounds) -> Pipe {
     let (go, wait) = sync_channel(1);
     let place = Stuck { reached: at, go: wait, out: out.clone() };
     let writer = LineWriter::start(Box::new(place), LogFormat::Json, bounds).unwrap();
-    assert!(writer.push(br#""first""#.to_vec()));
+    assert!(writer.push(br#""first""#));
     reached.recv_timeout(PATIENCE).expect("the thread never wrote");
     Pipe { writer, reached, go, out }
 }
@@ -85,7 +85,7 @@ fn stuck(bounds: Bounds) -> Pipe {
 fn a_flood_into_a_stuck_pipe_is_dropped_counted_and_told() {
     let pipe = stuck(Bounds { lines: 10, bytes: 1 << 20 });
     // Were one of these to wait, it would wait for ever: the pipe moves only after the loop.
-    let taken = (0..100_000).filter(|n| pipe.writer.push(n.to_string().into_bytes())).count();
+    let taken = (0..100_000).filter(|n| pipe.writer.push(n.to_string().as_bytes())).count();
     assert_eq!(taken, 9);
     assert_eq!(pipe.writer.dropped(), 99_991);
     drop(pipe.go);
@@ -103,9 +103,9 @@ fn a_flood_into_a_stuck_pipe_is_dropped_counted_and_told() {
 fn the_queue_is_bounded_in_bytes_too() {
     let pipe = stuck(Bounds { lines: 1000, bytes: 100 });
     // 8 of 100 bytes are being written.
-    assert!(!pipe.writer.push(vec![b'1'; 92]), "with its line feed it is one byte too long");
-    assert!(pipe.writer.push(vec![b'2'; 91]));
-    assert!(!pipe.writer.push(Vec::new()));
+    assert!(!pipe.writer.push(&[b'1'; 92]), "with its line feed it is one byte too long");
+    assert!(pipe.writer.push(&[b'2'; 91]));
+    assert!(!pipe.writer.push(b""));
     assert_eq!(pipe.writer.dropped(), 2);
     drop(pipe.go);
     assert!(pipe.writer.close(PATIENCE));
@@ -114,10 +114,10 @@ fn the_queue_is_bounded_in_bytes_too() {
 #[test]
 fn room_comes_back_when_lines_are_written() {
     let pipe = stuck(Bounds { lines: 1, bytes: 1 << 20 });
-    assert!(!pipe.writer.push(b"2".to_vec()));
+    assert!(!pipe.writer.push(b"2"));
     pipe.go.send(Ok(())).unwrap();
     // The permit of the first line is given back after its write; that a second is taken shows it.
-    while !pipe.writer.push(b"3".to_vec()) {
+    while !pipe.writer.push(b"3") {
         std::thread::yield_now();
     }
     pipe.reached.recv_timeout(PATIENCE).expect("the third line");
@@ -130,11 +130,11 @@ fn room_comes_back_when_lines_are_written() {
 fn lines_that_cannot_be_written_are_counted_and_told_when_it_works_again() {
     let pipe = stuck(Bounds::default());
     pipe.go.send(Err(io::Error::from(io::ErrorKind::BrokenPipe))).unwrap();
-    assert!(pipe.writer.push(b"2".to_vec()));
+    assert!(pipe.writer.push(b"2"));
     pipe.reached.recv_timeout(PATIENCE).expect("the second line");
     // The second batch holds the notice about the first; losing it must not lose the count.
     pipe.go.send(Err(io::Error::from(io::ErrorKind::BrokenPipe))).unwrap();
-    assert!(pipe.writer.push(b"3".to_vec()));
+    assert!(pipe.writer.push(b"3"));
     drop(pipe.go);
     assert!(pipe.writer.close(PATIENCE));
     assert_eq!(pipe.writer.dropped(), 2);
@@ -146,7 +146,7 @@ fn lines_that_cannot_be_written_are_counted_and_told_when_it_works_again() {
 fn closing_a_stuck_pipe_gives_up_and_takes_nothing_more() {
     let pipe = stuck(Bounds::default());
     assert!(!pipe.writer.close(Duration::ZERO));
-    assert!(!pipe.writer.push(b"late".to_vec()));
+    assert!(!pipe.writer.push(b"late"));
     assert_eq!(pipe.writer.dropped(), 1);
     drop(pipe.go);
     assert!(pipe.writer.close(PATIENCE), "a second close sees the end");
@@ -157,7 +157,7 @@ fn closing_a_stuck_pipe_gives_up_and_takes_nothing_more() {
 fn closing_writes_everything_in_order() {
     let (writer, captured) = capturing(LogFormat::Json);
     for n in 0..10_000 {
-        assert!(writer.push(format!("{n}").into_bytes()));
+        assert!(writer.push(format!("{n}").as_bytes()));
     }
     assert!(writer.close(PATIENCE));
     assert_eq!(captured.json(), (0..10_000).map(|n| json!(n)).collect::<Vec<_>>());
@@ -187,7 +187,7 @@ fn the_thread_ends_with_its_last_handle() {
             .unwrap();
     let other = writer.clone();
     drop(writer);
-    assert!(other.push(b"1".to_vec()));
+    assert!(other.push(b"1"));
     drop(other);
     end.recv_timeout(PATIENCE).expect("the thread is still there");
     assert_eq!(captured.text(), "1\n");

@@ -64,12 +64,29 @@ struct Shared {
     text: AtomicBool,
 }
 
+/// Lines one behind the other, for one write. A line is copied in by whoever queues it, so that its own memory goes
+/// back where it came from, and the thread has nothing to do but to write.
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    lines: usize,
+}
+
+impl Chunk {
+    /// Bytes gathered for one write. A longer line is a chunk of its own.
+    const BYTES: usize = 64 << 10;
+}
+
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Vec<u8>>,
+    /// The last one is being filled.
+    queue: VecDeque<Chunk>,
+    /// Memory of chunks that were written, at most [`State::SPARE`].
+    spare: Vec<Vec<u8>>,
+    /// Lines and bytes in the queue.
+    queued: (usize, usize),
     /// Lines and bytes taken by the thread and not yet written.
     writing: (usize, usize),
-    queued_bytes: usize,
     dropped: u64,
     /// Of `dropped`: not yet told in a line.
     untold: u64,
@@ -77,6 +94,36 @@ struct State {
     waiting: bool,
     closed: bool,
     ended: bool,
+}
+
+impl State {
+    /// Chunks whose memory is kept for the next ones: as many as are in use at a time under load.
+    const SPARE: usize = 4;
+
+    fn put(&mut self, line: &[u8]) {
+        let length = line.len() + 1;
+        if self.queue.back().is_none_or(|chunk| chunk.bytes.len() + length > Chunk::BYTES) {
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            // All at once, so that no line is moved while others wait for the lock.
+            bytes.reserve_exact(length.max(Chunk::BYTES));
+            self.queue.push_back(Chunk { bytes, lines: 0 });
+        }
+        if let Some(chunk) = self.queue.back_mut() {
+            chunk.bytes.extend_from_slice(line);
+            chunk.bytes.push(b'\n');
+            chunk.lines += 1;
+        }
+        self.queued.0 += 1;
+        self.queued.1 += length;
+    }
+
+    /// Keeps the memory of a chunk that was written.
+    fn keep(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < Self::SPARE && bytes.capacity() <= Chunk::BYTES {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
 }
 
 impl Shared {
@@ -102,7 +149,7 @@ impl LineWriter {
         });
         let mine = shared.clone();
         std::thread::Builder::new().name("sluice-log".into()).spawn(move || {
-            Pump { shared: &mine, out, buffer: Vec::new() }.run();
+            Pump { shared: &mine, out }.run();
         })?;
         Ok(Self(Arc::new(Owner(shared))))
     }
@@ -119,19 +166,16 @@ impl LineWriter {
 
     /// Queues one line, without its line feed. False: there was no room, or the writer is closed, and it was
     /// counted.
-    pub fn push(&self, mut line: Vec<u8>) -> bool {
-        line.push(b'\n');
+    pub fn push(&self, line: &[u8]) -> bool {
         let shared = &self.0.0;
         let mut state = shared.lock();
-        let lines = state.queue.len() + state.writing.0;
-        let bytes = state.queued_bytes + state.writing.1;
-        if state.closed || lines >= shared.bounds.lines || bytes + line.len() > shared.bounds.bytes {
+        let (lines, bytes) = (state.queued.0 + state.writing.0, state.queued.1 + state.writing.1);
+        if state.closed || lines >= shared.bounds.lines || bytes + line.len() + 1 > shared.bounds.bytes {
             state.dropped += 1;
             state.untold += 1;
             return false;
         }
-        state.queued_bytes += line.len();
-        state.queue.push_back(line);
+        state.put(line);
         // The thread looks at the queue before it waits, so only the first line after that has to wake it.
         if std::mem::take(&mut state.waiting) {
             shared.work.notify_one();
@@ -160,7 +204,6 @@ impl LineWriter {
 struct Pump<'a> {
     shared: &'a Shared,
     out: Box<dyn Write + Send>,
-    buffer: Vec<u8>,
 }
 
 impl Drop for Pump<'_> {
@@ -175,29 +218,25 @@ impl Drop for Pump<'_> {
 }
 
 impl Pump<'_> {
-    /// Bytes gathered for one write.
-    const CHUNK: usize = 64 << 10;
     /// Rest between two batches. A line on its own is written at once; under load a batch costs one wake-up
     /// and one write, in place of one of each for every line.
     const REST: Duration = Duration::from_millis(5);
 
     fn run(&mut self) {
         while let Some((batch, untold)) = self.next() {
-            let mut lost = 0;
-            let mut gathered = 0;
-            let mut telling = untold;
-            if untold > 0 {
-                self.buffer.extend_from_slice(&told(self.shared.format(), untold));
-            }
-            for line in batch {
-                self.buffer.extend_from_slice(&line);
-                gathered += 1;
-                if self.buffer.len() >= Self::CHUNK {
-                    lost += self.flush(std::mem::take(&mut gathered), &mut telling);
+            let (mut lost, mut telling) = (0, untold);
+            let mut written = Vec::with_capacity(State::SPARE);
+            for (at, mut chunk) in batch.into_iter().enumerate() {
+                if at == 0 && untold > 0 {
+                    chunk.bytes.splice(..0, told(self.shared.format(), untold));
+                }
+                lost += self.write(&chunk, &mut telling);
+                if written.len() < State::SPARE {
+                    written.push(chunk.bytes);
                 }
             }
-            lost += self.flush(gathered, &mut telling);
             let mut state = self.shared.lock();
+            written.into_iter().for_each(|bytes| state.keep(bytes));
             state.writing = (0, 0);
             state.dropped += lost;
             // What was to be told stands in the first chunk; when that was lost, it is still to be told.
@@ -208,7 +247,7 @@ impl Pump<'_> {
     }
 
     /// All that is queued, and the number of lines that were dropped since the last time; none: the end.
-    fn next(&self) -> Option<(VecDeque<Vec<u8>>, u64)> {
+    fn next(&self) -> Option<(VecDeque<Chunk>, u64)> {
         let state = self.shared.lock();
         let idle = |s: &mut State| {
             s.waiting = s.queue.is_empty() && !s.closed;
@@ -219,21 +258,18 @@ impl Pump<'_> {
             return None;
         }
         let batch = std::mem::take(&mut state.queue);
-        state.writing = (batch.len(), std::mem::take(&mut state.queued_bytes));
+        state.writing = std::mem::take(&mut state.queued);
         Some((batch, std::mem::take(&mut state.untold)))
     }
 
-    /// Writes the buffer, which holds `lines` lines, and gives the number of those that were lost. `telling`
-    /// is 0 once a write went well.
-    fn flush(&mut self, lines: u64, telling: &mut u64) -> u64 {
-        let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
-        self.buffer.clear();
-        match written {
+    /// Writes a chunk, and gives the number of its lines that were lost. `telling` is 0 once a write went well.
+    fn write(&mut self, chunk: &Chunk, telling: &mut u64) -> u64 {
+        match self.out.write_all(&chunk.bytes).and_then(|()| self.out.flush()) {
             Ok(()) => {
                 *telling = 0;
                 0
             }
-            Err(_) => lines,
+            Err(_) => chunk.lines as u64,
         }
     }
 }

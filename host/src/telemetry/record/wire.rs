@@ -10,8 +10,7 @@ use crate::telemetry::json::Json;
 
 /// The line of the log, without its line feed.
 pub(super) fn line(record: &Record) -> Vec<u8> {
-    // An ordinary record is between one and two kilobytes.
-    let mut out = Json::with_capacity(2048);
+    let mut out = Json::with_capacity(room(record));
     out.put(r#"{"event":"request","#);
     fields(&mut out, record);
     out.put("}");
@@ -21,12 +20,18 @@ pub(super) fn line(record: &Record) -> Vec<u8> {
 impl Serialize for Record {
     /// The fields alone, without `event`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = Json::with_capacity(2048);
+        let mut out = Json::with_capacity(room(self));
         out.put("{");
         fields(&mut out, self);
         out.put("}");
         out.into_value().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
+}
+
+/// About as many bytes as a record takes, so that a long one is not moved while it grows.
+fn room(record: &Record) -> usize {
+    let candidates = record.decision.as_ref().map_or(0, Vec::len);
+    1024 + 256 * record.attempts.len() + 512 * candidates
 }
 
 /// Where a number of tokens comes from, as records and metrics spell it.
@@ -65,11 +70,11 @@ pub(in crate::telemetry) fn fields(out: &mut Json, record: &Record) {
     maybe_text(out, record.served.as_ref().map(|served| &*served.upstream));
     out.put(r#","route":"#);
     out.word(record.role.as_str());
-    out.put(r#","is_fallback":"#);
-    out.flag(fallback);
-    out.put(r#","degraded":"#);
-    out.flag(fallback);
-    out.put(r#","stream":"#);
+    // One fact under two names.
+    out.put(match fallback {
+        true => r#","is_fallback":true,"degraded":true,"stream":"#,
+        false => r#","is_fallback":false,"degraded":false,"stream":"#,
+    });
     out.flag(record.stream);
     out.put(r#","status_code":"#);
     out.number(record.status);

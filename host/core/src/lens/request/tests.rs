@@ -16,7 +16,7 @@ fn only_the_value_of_model_changes() {
     let body = r#"{ "seed":9007199254740993,
  "temperature":1.0, "x_vendor":{"b":1,"model":"inner"},"model" :  "ch\u0061t" ,"stop":"\"model\":\"x\"","messages":[{"role":"user","content":"caf\u00e9 \/ x"}]}"#;
     let request = read(body).unwrap();
-    assert_eq!(request.model, "chat");
+    assert_eq!(&*request.model, "chat");
     let sent = request.with_model("a/\"1\"", &[]);
     assert_eq!(sent, body.replace(r#""ch\u0061t""#, r#""a/\"1\"""#).as_bytes());
 }
@@ -159,7 +159,48 @@ fn what_belongs_to_another_wire_is_not_read() {
     assert_eq!((embedding.max_output_tokens, embedding.input_tokens), (None, 1));
 }
 
+#[test]
+fn a_usual_body_is_read_in_one_walk_and_an_odd_one_is_left_to_the_general_reader() {
+    let read = |body| Members::usual(body).is_some();
+    assert!(read(
+        r#" {"model" : "m","messages":[{"content":"\u00e9\n"}], "x":-1.5e3, "tools":[],"stream":null} "#
+    ));
+    let deep = format!(r#"{{"model":"m","x":{}{}}}"#, "[".repeat(40), "]".repeat(40));
+    for odd in
+        [r#"{"mod\u0065l":"m"}"#, "{\"model\":\"a\tb\"}", r#"{"model":"m"}x"#, r#"{"model":"m",}"#, &deep]
+    {
+        assert!(!read(odd), "{odd}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn both_readers_see_the_same_members(
+        members in proptest::collection::vec((0usize..9, 0usize..9, 0usize..3), 0..6),
+        broken in proptest::option::of((0usize..60, 0usize..9)),
+    ) {
+        const KEYS: [&str; 9] = ["model", "stream", "messages", "x", "y", "max_tokens", "user", "tools", ""];
+        const VALUES: [&str; 9] =
+            ["\"a\"", "true", "[1, {\"b\":[]}]", "{\"model\":\"no\"}", "-0.5e7", "null", "\"\\u00e9\\\\\"", "[]", "\"é\""];
+        const SPACES: [&str; 3] = ["", " ", "\r\n\t"];
+        let member = |(key, value, space): &(usize, usize, usize)| {
+            let space = SPACES[*space];
+            format!("{space}\"{}\"{space}:{space}{}{space}", KEYS[*key], VALUES[*value])
+        };
+        let mut body = format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","));
+        if let Some((at, with)) = broken
+            && body.is_char_boundary(at.min(body.len()))
+        {
+            body.insert_str(at.min(body.len()), ["\"", "{", "}", ",", ":", "1", "\\", "\u{1}", "t"][with]);
+        }
+        let general = serde_json::from_str::<Members<'_>>(&body).ok();
+        if let Some(usual) = Members::usual(&body) {
+            prop_assert_eq!(Some(usual), general, "{}", body);
+        } else if broken.is_none() {
+            prop_assert!(general.is_none(), "{}", body);
+        }
+    }
+
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         for wire in Wire::ALL {
