@@ -49,6 +49,26 @@ pub fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(|byte| ALLOWED[usize::from(byte)])
 }
 
+/// The position in [`USUAL`] of one of those names.
+#[must_use]
+pub fn usual(name: &str) -> Option<usize> {
+    USUAL.iter().position(|usual| *usual == name)
+}
+
+/// The headers that the bundled tagger writes as long as nobody gives them other names: what they may be is known, and
+/// need not be found out again for every answer.
+pub const USUAL: [&str; 9] = [
+    "x-sluice-model",
+    "x-sluice-route",
+    "x-sluice-degraded",
+    "x-sluice-upstream",
+    "x-sluice-served-model",
+    "x-sluice-failure-kind",
+    "x-sluice-attempts",
+    "x-sluice-latency-ms",
+    "x-sluice-policy",
+];
+
 /// Which bytes a name may have.
 const ALLOWED: [bool; 256] = {
     let mut allowed = [false; 256];
@@ -89,6 +109,15 @@ mod tests {
         for name in ["x", "x-", "x-sluice-model", "x-forwarded", "hosts", "content", "team"] {
             assert!(!is_reserved(name), "{name}");
         }
+    }
+
+    #[test]
+    fn the_usual_names_may_be_written() {
+        for (at, name) in USUAL.into_iter().enumerate() {
+            assert!(is_name(name) && !is_reserved(name), "{name}");
+            assert_eq!(usual(name), Some(at), "{name}");
+        }
+        assert_eq!(usual("x-sluice-other"), None);
     }
 
     #[test]

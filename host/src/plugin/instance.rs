@@ -4,7 +4,7 @@
 //! handed back when the guest has answered.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
@@ -143,14 +143,14 @@ impl Instance {
 
         begin(&mut store, deadline, now);
         let (pre, exports) = (&spec.compiled.pre, &spec.compiled.exports);
-        let made = guarded(spec.host, deadline, pre.instantiate_async(&mut store)).await;
+        let made = guarded(spec.host, deadline, pin!(pre.instantiate_async(&mut store))).await;
         let instance = made.map_err(|ended| NoInstance::Instantiate(end(ended, &mut store)))?;
         let guest = exports.load(&mut store, &instance).map_err(|error| NoInstance::Shape {
             version: spec.compiled.contract.version(),
             message: brief(&error),
         })?;
 
-        let described = guarded(spec.host, deadline, guest.describe(&mut store)).await;
+        let described = guarded(spec.host, deadline, pin!(guest.describe(&mut store))).await;
         let mut description = described.map_err(|ended| NoInstance::Describe(end(ended, &mut store)))?;
         truncate(&mut description.name, DESCRIPTION_MAX);
         truncate(&mut description.version, DESCRIPTION_MAX);
@@ -158,7 +158,7 @@ impl Instance {
         let configured = guarded(
             spec.host,
             deadline,
-            guest.configure(&mut store, &spec.options.settings_json, &spec.targets),
+            pin!(guest.configure(&mut store, &spec.options.settings_json, &spec.targets)),
         )
         .await;
         configured.map_err(|ended| NoInstance::Configure(end(ended, &mut store)))?.map_err(|mut words| {
@@ -183,7 +183,11 @@ impl Instance {
     pub async fn ask(&mut self, ask: Ask<'_>, deadline: Duration, now: Instant) -> Result<Said, CallError> {
         self.calls += 1;
         begin(&mut self.store, deadline, now);
-        let answered = guarded(self.host, deadline, self.guest.ask(&mut self.store, ask)).await;
+        // Boxed, because it holds the question several times over: each future around this one, up to that of the
+        // request, would have room for all that and be moved with it.
+        let mut call = Box::pin(self.guest.ask(&mut self.store, ask));
+        let answered = guarded(self.host, deadline, call.as_mut()).await;
+        drop(call);
         let said = answered.map_err(|ended| ended.sort(&self.store));
         self.store.data_mut().flush();
         check::answer(ask, said?)
@@ -233,26 +237,20 @@ fn end(ended: Ended, store: &mut Store<State>) -> CallError {
 }
 
 /// Runs a guest while the ticker ticks. Most calls end without ever giving their thread away; only one that
-/// does gets a timer for the wall clock.
+/// does gets a timer for the wall clock. The call comes pinned, because it is large to move about.
 async fn guarded<T>(
     host: &'static Host,
     deadline: Duration,
-    call: impl Future<Output = wasmtime::Result<T>>,
+    mut call: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
 ) -> Result<T, Ended> {
     let _running = host.ticker.enter();
-    let mut call = pin!(call);
-    let mut wall = pin!(None::<tokio::time::Sleep>);
-    poll_fn(move |cx| {
+    let mut wall = None::<Pin<Box<tokio::time::Sleep>>>;
+    poll_fn(|cx| {
         if let Poll::Ready(outcome) = call.as_mut().poll(cx) {
             return Poll::Ready(outcome.map_err(Ended::Wasm));
         }
-        if wall.is_none() {
-            wall.set(Some(tokio::time::sleep(Meter::wall(deadline))));
-        }
-        match wall.as_mut().as_pin_mut().map(|wall| wall.poll(cx)) {
-            Some(Poll::Ready(())) => Poll::Ready(Err(Ended::Wall)),
-            Some(Poll::Pending) | None => Poll::Pending,
-        }
+        let wall = wall.get_or_insert_with(|| Box::pin(tokio::time::sleep(Meter::wall(deadline))));
+        wall.as_mut().poll(cx).map(|()| Err(Ended::Wall))
     })
     .await
 }

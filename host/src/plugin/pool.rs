@@ -52,12 +52,13 @@ impl Pool {
         let deadline = self.options().deadline;
         let (_place, now) = match self.places.try_acquire() {
             Ok(place) => (place, began),
-            Err(_) => (self.place().await?, clock::now()),
+            Err(_) => (Box::pin(self.place()).await?, clock::now()),
         };
         let mut instance = match self.take() {
             Some(instance) if !instance.is_spent(self.options(), now) => instance,
-            // Dropped here, in the place of the one that takes over.
-            Some(_) | None => Box::new(Instance::new(&self.spec).await?.0),
+            // Dropped here, in the place of the one that takes over. Boxed, because it is rare and large: every
+            // future around this one would have room for it, and be moved with it.
+            Some(_) | None => Box::new(Box::pin(Instance::new(&self.spec)).await?.0),
         };
         let said = instance.ask(ask, deadline, now).await?;
         if instance.is_spent(self.options(), now) {

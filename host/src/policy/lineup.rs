@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use sluice_core::facts::PluginKind;
 
+use super::Named;
 use crate::plugin::{Plugin, PluginSet};
 
 /// Who is asked by one route.
@@ -42,6 +43,12 @@ impl Lineup {
             PluginKind::Classifier => &self.classifiers,
             PluginKind::Tagger => &self.taggers,
         }
+    }
+
+    /// The taggers that are asked about an answer, by phase.
+    pub fn taggers(&self, head: bool) -> impl Iterator<Item = Named<'_>> + Clone {
+        let asked = self.taggers.iter().filter(move |plugin| plugin.wants_tags(head));
+        asked.map(|plugin| Named::new(plugin, PluginKind::Tagger))
     }
 
     /// Nothing runs of a plugin that this route may ask and that is to deny when it fails.

@@ -25,6 +25,8 @@ pub struct Policy {
     set: Arc<PluginSet>,
     lineup: Arc<Lineup>,
     generation: u64,
+    /// What [`Policy::line`] says when each router has answered and nothing has failed.
+    usual_line: Arc<str>,
 }
 
 /// How one plugin fared.
@@ -37,14 +39,21 @@ enum Answer {
 impl Policy {
     /// The policy of `set` as generation `generation`, for routes that ask whoever is there.
     pub fn new(set: Arc<PluginSet>, generation: u64) -> Self {
-        Self { lineup: Arc::new(Lineup::new(&set, |_| None)), set, generation }
+        Self::with(Lineup::new(&set, |_| None), set, generation)
+    }
+
+    fn with(lineup: Lineup, set: Arc<PluginSet>, generation: u64) -> Self {
+        let routers =
+            lineup.of(PluginKind::Router).iter().map(|router| Named::new(router, PluginKind::Router));
+        let usual_line = policy_line(generation, routers.chain(lineup.taggers(true))).into();
+        Self { lineup: Arc::new(lineup), set, generation, usual_line }
     }
 
     /// The same for a route with lists of its own: the names of the plugins of a kind that it asks, in that order,
     /// or none for whoever is there.
     #[must_use]
     pub fn listed<'a>(&self, list: impl Fn(PluginKind) -> Option<&'a [Arc<str>]>) -> Self {
-        Self { lineup: Arc::new(Lineup::new(&self.set, list)), ..self.clone() }
+        Self::with(Lineup::new(&self.set, list), self.set.clone(), self.generation)
     }
 
     /// Number of the generation.
@@ -203,14 +212,19 @@ impl Policy {
         self.lineup.denies()
     }
 
-    /// The taggers that will be asked about an answer.
-    pub fn taggers(&self, head: bool) -> impl Iterator<Item = Named<'_>> + Clone {
-        let all = self.lineup.of(PluginKind::Tagger).iter();
-        all.filter(move |plugin| plugin.wants_tags(head)).map(|plugin| Named {
-            kind: PluginKind::Tagger,
-            name: plugin.name(),
-            digest: plugin.digest(),
-        })
+    /// The value of `x-sluice-policy`: those that were asked so far, and the taggers that are about to be.
+    pub fn line(&self, asked: &[PluginRef], head: bool) -> String {
+        let routers = self.lineup.of(PluginKind::Router);
+        let is = |(asked, router): (&PluginRef, &Arc<Plugin>)| {
+            asked.kind == PluginKind::Router
+                && Arc::ptr_eq(&asked.name, router.name())
+                && Arc::ptr_eq(&asked.digest, router.digest())
+        };
+        // Nearly every answer; its line need not be written again.
+        if head && asked.len() == routers.len() && asked.iter().zip(routers).all(is) {
+            return self.usual_line.as_ref().to_owned();
+        }
+        policy_line(self.generation, asked.iter().map(Named::from).chain(self.lineup.taggers(head)))
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.
@@ -242,18 +256,16 @@ impl Policy {
 
     /// Takes the tags that may be written.
     fn accept(&self, plugin: &Plugin, new: Vec<Tag>, head: bool, all: &mut Vec<Tag>) {
+        all.reserve(new.len());
         for tag in new {
-            match tags::accept(tag, head) {
-                Ok(accepted) => {
-                    accepted.into_iter().flatten().for_each(|tag| tags::put(all, tag));
-                }
-                Err(refused) => self.set.watch().log_line(&LogLine {
+            if let Err(refused) = tags::accept(tag, head, all) {
+                self.set.watch().log_line(&LogLine {
                     plugin: plugin.name(),
                     digest: plugin.digest(),
                     source: LogSource::Host,
                     level: LogLevel::Warn,
                     text: &refused.to_string(),
-                }),
+                });
             }
         }
     }
@@ -288,6 +300,12 @@ pub struct Named<'a> {
     pub name: &'a str,
     /// SHA-256 of its bytes, in hex.
     pub digest: &'a str,
+}
+
+impl<'a> Named<'a> {
+    fn new(plugin: &'a Plugin, kind: PluginKind) -> Self {
+        Self { kind, name: plugin.name(), digest: plugin.digest() }
+    }
 }
 
 impl<'a> From<&'a PluginRef> for Named<'a> {

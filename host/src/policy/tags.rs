@@ -27,35 +27,41 @@ pub enum Refused {
     },
 }
 
-/// The tags that a tag becomes: one for the header, encoded, and one for the record, as it is. In the record
+/// Adds the tags that a tag becomes: one for the header, encoded, and one for the record, as it is. In the record
 /// phase there is no header any more.
 ///
 /// # Errors
 /// The tag may not be written.
-pub fn accept(tag: Tag, head: bool) -> Result<[Option<Tag>; 2], Refused> {
-    if !tag_name::is_name(&tag.name) {
-        return Err(Refused::Name(tag.name.chars().take(NAME_MAX).collect()));
-    }
+pub fn accept(tag: Tag, head: bool, all: &mut Vec<Tag>) -> Result<(), Refused> {
     let to_header = matches!(tag.sink, Sink::Header | Sink::Both);
     let to_record = matches!(tag.sink, Sink::Record | Sink::Both);
-    if to_header && tag_name::is_reserved(&tag.name) {
-        return Err(Refused::Reserved(tag.name));
+    if tag_name::usual(&tag.name).is_none() {
+        if !tag_name::is_name(&tag.name) {
+            return Err(Refused::Name(tag.name.chars().take(NAME_MAX).collect()));
+        }
+        if to_header && tag_name::is_reserved(&tag.name) {
+            return Err(Refused::Reserved(tag.name));
+        }
     }
     if tag.value.len() > VALUE_MAX {
         return Err(Refused::Value { name: tag.name, bytes: tag.value.len() });
     }
     let as_header = |tag: Tag| Tag { value: visible(tag.value), sink: Sink::Header, ..tag };
     let as_record = |tag: Tag| Tag { sink: Sink::Record, ..tag };
-    Ok(match (to_header && head, to_record) {
-        (true, true) => [Some(as_header(tag.clone())), Some(as_record(tag))],
-        (true, false) => [Some(as_header(tag)), None],
-        (false, true) => [None, Some(as_record(tag))],
-        (false, false) => [None, None],
-    })
+    match (to_header && head, to_record) {
+        (true, true) => {
+            put(all, as_header(tag.clone()));
+            put(all, as_record(tag));
+        }
+        (true, false) => put(all, as_header(tag)),
+        (false, true) => put(all, as_record(tag)),
+        (false, false) => {}
+    }
+    Ok(())
 }
 
 /// Adds a tag; of two with one name and sink the later one stays.
-pub fn put(all: &mut Vec<Tag>, tag: Tag) {
+fn put(all: &mut Vec<Tag>, tag: Tag) {
     // At most one, because each was kept out of the list in the same way.
     if let Some(at) = all.iter().position(|other| other.sink == tag.sink && other.name == tag.name) {
         all.remove(at);
@@ -65,7 +71,9 @@ pub fn put(all: &mut Vec<Tag>, tag: Tag) {
 
 /// Visible ASCII and spaces between; everything else percent-encoded as UTF-8.
 fn visible(value: String) -> String {
-    if value.bytes().all(|byte| byte.is_ascii_graphic()) {
+    // Nearly every value. All bytes are looked at whatever comes, which is done many at a time.
+    let printable = value.bytes().fold(true, |so_far, byte| so_far & (b' '..=b'~').contains(&byte));
+    if printable && !value.starts_with(' ') && !value.ends_with(' ') {
         return value;
     }
     let inside = value.trim_matches(' ').len();
@@ -91,6 +99,11 @@ mod tests {
 
     fn tag(name: &str, value: &str, sink: Sink) -> Tag {
         Tag { name: name.into(), value: value.into(), sink }
+    }
+
+    fn accept(tag: Tag, head: bool) -> Result<Vec<Tag>, Refused> {
+        let mut all = Vec::new();
+        super::accept(tag, head, &mut all).map(|()| all)
     }
 
     #[test]
@@ -123,13 +136,15 @@ mod tests {
             ("plain value", "plain value"),
             ("a\r\nset-cookie: x", "a%0D%0Aset-cookie: x"),
             (" é ", "%20%C3%A9%20"),
+            (" a b", "%20a b"),
+            ("a b ", "a b%20"),
             ("\0\t\x7f", "%00%09%7F"),
             ("100%", "100%"),
             ("", ""),
             ("   ", "%20%20%20"),
         ] {
-            let [tag, none] = accept(tag("x-cost", value, Sink::Header), true).unwrap();
-            assert_eq!((tag.map(|tag| tag.value).as_deref(), none), (Some(header), None), "{value:?}");
+            let tags = accept(tag("x-cost", value, Sink::Header), true).unwrap();
+            assert_eq!(tags, [tag("x-cost", header, Sink::Header)], "{value:?}");
         }
     }
 
@@ -146,7 +161,7 @@ mod tests {
     fn sinks_are_taken_apart_and_the_record_phase_has_no_header() {
         let sinks = |sink, head| {
             let tags = accept(tag("a", "é", sink), head).unwrap();
-            tags.into_iter().flatten().map(|tag| (tag.sink, tag.value)).collect::<Vec<_>>()
+            tags.into_iter().map(|tag| (tag.sink, tag.value)).collect::<Vec<_>>()
         };
         let header = (Sink::Header, "%C3%A9".to_owned());
         let record = (Sink::Record, "é".to_owned());

@@ -1,13 +1,13 @@
 //! The moment an answer is shown: taggers are asked, the head is made, the body begins. And its counterpart,
 //! the error that is shown when there is no answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use sluice_core::facts::{Sink, Tag, TagPhase};
-use sluice_core::retry_after;
+use sluice_core::{retry_after, tag_name};
 
 use super::Shared;
 use super::attempt::{Ready, ReadyAnswer};
@@ -143,6 +143,7 @@ pub(super) async fn head_alone(ledger: &mut Ledger) -> Option<HeaderMap> {
 }
 
 fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
+    ledger.decision.response_tags.reserve_exact(tags.len());
     for tag in tags.into_iter().filter(|tag| tag.sink != Sink::Record) {
         if let (Some(name), Ok(value)) = (header_name(&tag.name), HeaderValue::from_str(&tag.value)) {
             head.insert(name, value);
@@ -155,23 +156,15 @@ fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
     add_request_id(ledger.shared(), ledger.id(), head);
 }
 
-/// Headers that the bundled tagger writes, as long as nobody gives them other names. They need not be read
-/// again for every answer.
-static TAGS: [HeaderName; 9] = [
-    HeaderName::from_static("x-sluice-model"),
-    HeaderName::from_static("x-sluice-route"),
-    HeaderName::from_static("x-sluice-degraded"),
-    HeaderName::from_static("x-sluice-upstream"),
-    HeaderName::from_static("x-sluice-served-model"),
-    HeaderName::from_static("x-sluice-failure-kind"),
-    HeaderName::from_static("x-sluice-attempts"),
-    HeaderName::from_static("x-sluice-latency-ms"),
-    HeaderName::from_static("x-sluice-policy"),
-];
+/// The usual tags as headers. They need not be read again for every answer.
+static USUAL: LazyLock<[HeaderName; tag_name::USUAL.len()]> =
+    LazyLock::new(|| tag_name::USUAL.map(HeaderName::from_static));
 
 fn header_name(name: &str) -> Option<HeaderName> {
-    let known = TAGS.iter().find(|known| known.as_str() == name);
-    known.cloned().or_else(|| HeaderName::try_from(name).ok())
+    match tag_name::usual(name) {
+        Some(at) => Some(USUAL[at].clone()),
+        None => HeaderName::try_from(name).ok(),
+    }
 }
 
 /// The headers every answer has.

@@ -164,15 +164,16 @@ impl Call {
             }
             _ => true,
         };
-        let mut left: Vec<usize> = self
-            .choice
-            .order
-            .iter()
-            .copied()
-            .filter(|&p| course.is_untried(p) && Blocked::of(&route.targets[p], now).is_none())
-            .filter(may)
-            .collect();
-        if self.ledger.attempts() > 0 && route.policy.asks_routers(left.len()) {
+        let free =
+            |p: &usize| course.is_untried(*p) && may(p) && Blocked::of(&route.targets[*p], now).is_none();
+        let mut order = self.choice.order.iter().copied();
+        if self.ledger.attempts() == 0 {
+            // The plan has just been made: nobody is asked again, and how the others stand does not matter yet.
+            self.choice.current = order.find(free);
+            return Ok(self.choice.current);
+        }
+        let mut left: Vec<usize> = order.filter(free).collect();
+        if route.policy.asks_routers(left.len()) {
             let scores = self.scores(&left, false, now).await?;
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();

@@ -26,7 +26,7 @@ use super::respond::AttemptView;
 use super::trace;
 use crate::clock;
 use crate::generation::{Generation, Target};
-use crate::policy::{self, Policy};
+use crate::policy::Policy;
 use crate::state::{QuotaUse, Spending};
 use crate::telemetry::decisions::Decision;
 use crate::telemetry::events::{Event, ProviderEvent};

@@ -7,7 +7,7 @@ mod settings;
 
 use sluice_sdk::{AnswerFacts, Phase, Plugin, RequestFacts, Tag, Tagger, TargetFacts};
 
-use settings::{Fact, Names, Settings};
+use settings::{FACTS, Fact, Names, Settings};
 
 /// The configured tagger.
 #[derive(Debug)]
@@ -41,22 +41,30 @@ impl Tagger for StandardTagger {
 impl StandardTagger {
     fn head(&self, request: &RequestFacts, answer: &AnswerFacts) -> Vec<Tag> {
         let served = answer.served.and_then(|index| self.targets.get(index as usize));
-        let route = if answer.degraded { "fallback" } else { "primary" };
-        let policy = Some(&answer.policy).filter(|policy| !policy.is_empty());
-        let facts = [
-            (Fact::Model, Some(request.model.clone())),
-            (Fact::Route, Some(route.to_owned())),
-            (Fact::Degraded, Some(answer.degraded.to_string())),
-            (Fact::Upstream, served.map(|(upstream, _)| upstream.clone())),
-            (Fact::ServedModel, served.map(|(_, model)| model.clone())),
-            (Fact::FailureKind, answer.failure_kind.map(|kind| kind.as_str().to_owned())),
-            (Fact::Attempts, Some(answer.attempts.len().to_string())),
-            (Fact::LatencyMs, Some(answer.latency_ms.to_string())),
-            (Fact::Policy, policy.cloned()),
-        ];
-        let tags =
-            facts.into_iter().filter_map(|(fact, value)| Some(Tag::header(self.names.of(fact)?, value?)));
-        tags.collect()
+        let (route, degraded) = if answer.degraded { ("fallback", "true") } else { ("primary", "false") };
+        // Written one after the other into one list: this runs for every answer.
+        let mut tags = Vec::with_capacity(FACTS.len());
+        let mut add = |fact: Fact, value: String| {
+            if let Some(name) = self.names.of(fact) {
+                tags.push(Tag::header(name, value));
+            }
+        };
+        add(Fact::Model, request.model.clone());
+        add(Fact::Route, route.to_owned());
+        add(Fact::Degraded, degraded.to_owned());
+        if let Some((upstream, model)) = served {
+            add(Fact::Upstream, upstream.clone());
+            add(Fact::ServedModel, model.clone());
+        }
+        if let Some(kind) = answer.failure_kind {
+            add(Fact::FailureKind, kind.as_str().to_owned());
+        }
+        add(Fact::Attempts, answer.attempts.len().to_string());
+        add(Fact::LatencyMs, answer.latency_ms.to_string());
+        if !answer.policy.is_empty() {
+            add(Fact::Policy, answer.policy.clone());
+        }
+        tags
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Fact {
 }
 
 /// The short name of every fact, in the order of `Fact`.
-const FACTS: [&str; 9] = [
+pub const FACTS: [&str; 9] = [
     "model",
     "route",
     "degraded",

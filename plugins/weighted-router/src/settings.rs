@@ -44,7 +44,13 @@ impl Default for Weights {
 }
 
 /// Largest weight. Proportions beyond it mean "only this part", which 0 for the others says better.
-const MAX_WEIGHT: f64 = 1_000_000.0;
+const MAX_WEIGHT: u32 = 1_000_000;
+
+/// A number as JSON has it, which is where it came from. The standard library's way to write a fraction would be an
+/// eighth of this plugin's code, all of it compiled at each start; the reader of settings has brought this one along.
+fn written(number: f64) -> String {
+    serde_json::Number::from_f64(number).map_or_else(|| "none".to_owned(), |number| number.to_string())
+}
 
 impl Weights {
     /// The weights divided by their sum.
@@ -55,8 +61,9 @@ impl Weights {
         let named =
             [("health", self.health), ("latency", self.latency), ("cost", self.cost), ("quota", self.quota)];
         for (name, weight) in named {
-            if !(0.0..=MAX_WEIGHT).contains(&weight) {
-                return Err(format!("settings.weights.{name}: expected 0 to {MAX_WEIGHT}, got {weight}"));
+            if !(0.0..=f64::from(MAX_WEIGHT)).contains(&weight) {
+                let came = written(weight);
+                return Err(format!("settings.weights.{name}: expected 0 to {MAX_WEIGHT}, got {came}"));
             }
         }
         let sum: f64 = named.iter().map(|(_, weight)| weight).sum();

@@ -209,8 +209,10 @@ fn bad_settings_are_refused_with_what_was_expected() {
             r#"{"mode":"random"}"#,
             "settings.mode: unknown variant `random`, expected `priority` or `weighted`",
         ),
-        (r#"{"weights":{"health":-1}}"#, "settings.weights.health: expected 0 to 1000000, got -1"),
-        (r#"{"weights":{"cost":1e9}}"#, "settings.weights.cost: expected 0 to 1000000, got 1000000000"),
+        (r#"{"weights":{"health":-1}}"#, "settings.weights.health: expected 0 to 1000000, got -1.0"),
+        (r#"{"weights":{"quota":-0.25}}"#, "settings.weights.quota: expected 0 to 1000000, got -0.25"),
+        (r#"{"weights":{"cost":1e9}}"#, "settings.weights.cost: expected 0 to 1000000, got 1000000000.0"),
+        (r#"{"weights":{"latency":1e300}}"#, "settings.weights.latency: expected 0 to 1000000, got 1e+300"),
         (
             r#"{"weights":{"health":0,"latency":0,"cost":0,"quota":0}}"#,
             "settings.weights: expected at least one weight over 0, got only 0",

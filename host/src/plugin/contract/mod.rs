@@ -156,9 +156,13 @@ impl Guest {
     ///
     /// # Errors
     /// The guest failed.
-    pub async fn ask(&mut self, store: &mut Store<State>, ask: Ask<'_>) -> wasmtime::Result<Said> {
+    pub fn ask(
+        &mut self,
+        store: &mut Store<State>,
+        ask: Ask<'_>,
+    ) -> impl Future<Output = wasmtime::Result<Said>> {
         match self {
-            Self::V0_1(guest) => guest.ask(store, ask).await,
+            Self::V0_1(guest) => guest.ask(store, ask),
         }
     }
 }

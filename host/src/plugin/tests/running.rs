@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sluice_core::facts::{PluginKind, Sink, TagPhase};
+use sluice_core::facts::{PluginKind, PluginRef, Sink, TagPhase};
 use sluice_core::kind::FailureKind;
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
@@ -63,10 +63,15 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
     let header = |name: &str| tagged.advice.iter().find(|tag| tag.name == name && tag.sink == Sink::Header);
     assert_eq!(header("x-sluice-route").map(|tag| tag.value.as_str()), Some("fallback"));
 
+    // Ready before the first request when only the routers were asked, and written when more were.
     let mut asked = ranked.by;
+    assert_eq!(policy.line(&asked, true), written(&policy, &[&asked, &tagged.by]));
+    assert_eq!(policy.line(&asked, false), written(&policy, &[&asked]), "it wants no record");
+    assert_eq!(policy.line(&[], true), written(&policy, &[&tagged.by]));
     asked.extend(judged.by);
+    assert_eq!(policy.line(&asked, true), written(&policy, &[&asked, &tagged.by]));
     asked.extend(tagged.by);
-    let line = policy_line(policy.generation(), asked.iter().map(Into::into));
+    let line = written(&policy, &[&asked]);
     let digests = PluginKind::ALL.map(|kind| digest(&bundled(kind))[..8].to_owned());
     assert_eq!(
         line,
@@ -77,6 +82,10 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
     );
     assert!(registry.status().iter().all(|entry| entry.file.is_none() && entry.state == PluginState::Active));
     assert_eq!(registry.status().iter().map(|entry| entry.calls).sum::<u64>(), 3);
+}
+
+fn written(policy: &Policy, asked: &[&[PluginRef]]) -> String {
+    policy_line(policy.generation(), asked.concat().iter().map(Into::into))
 }
 
 #[tokio::test]

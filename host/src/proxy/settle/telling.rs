@@ -5,7 +5,6 @@ use serde::Serialize;
 use sluice_core::lens::own_member::with_own_member;
 
 use super::*;
-use crate::policy::Named;
 
 /// What `tags.in_body` adds to an answer.
 #[derive(Serialize)]
@@ -59,14 +58,8 @@ impl Ledger {
             error_code: ending.and_then(|e| e.error_code.clone()),
             usage: self.usage,
             max_tokens_lowered: self.max_tokens_lowered,
-            policy: self.policy_line(phase),
+            policy: self.policy.line(&self.asked, phase == TagPhase::Head),
         }
-    }
-
-    /// Those that decided so far, and those that are about to.
-    fn policy_line(&self, phase: TagPhase) -> String {
-        let to_come = self.policy.taggers(phase == TagPhase::Head);
-        policy::policy_line(self.generation.number, self.asked.iter().map(Named::from).chain(to_come))
     }
 
     /// A whole answer with the facts of the tags in it, where the configuration wants that; what is no JSON object stays as
