@@ -27,7 +27,7 @@ mod trace;
 mod unwind;
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub async fn call(
 ) -> Response<Body> {
     let ledger = open(shared, &request);
     let id = ledger.id().clone();
-    let answered = unwind::caught(async {
+    let work = pin!(async {
         match admit::admit(ledger, request, wire).await {
             Ok(call) => {
                 set_write_limit(call.route.config.client_write);
@@ -89,7 +89,7 @@ pub async fn call(
             Err(NotAdmitted::Left) => without_books(shared, &id, &Failure::BodyIncomplete),
         }
     });
-    match answered.await {
+    match unwind::caught(work).await {
         Some(response) => response,
         None => {
             tracing::error!(request_id = &*id, "a call ended in a panic");

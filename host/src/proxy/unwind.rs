@@ -4,19 +4,21 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-/// What the work gives; none: it panicked.
-pub(super) async fn caught<F: Future>(work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    poll_fn(|cx| match attempt(|| work.as_mut().poll(cx)) {
-        Some(polled) => polled.map(Some),
-        None => Poll::Ready(None),
+/// What the work gives; none: it panicked. Lent, because it is large and would be copied.
+pub(super) async fn caught<F: Future>(mut work: Pin<&mut F>) -> Option<F::Output> {
+    let mut output = None;
+    // What it gives is put aside rather than handed through: a call is polled several times, and an answer is large too.
+    poll_fn(|cx| match attempt(|| work.as_mut().poll(cx).map(|given| output = Some(given))) {
+        Some(polled) => polled,
+        None => Poll::Ready(()),
     })
-    .await
+    .await;
+    output
 }
 
 /// A stream that can be asked for its end after it panicked.
@@ -40,6 +42,7 @@ fn attempt<T>(work: impl FnOnce() -> T) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::task::Waker;
 
     use super::*;
@@ -53,9 +56,9 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_panics_has_no_answer_whether_at_once_or_later() {
-        assert_eq!(caught(async { 1 }).await, Some(1));
-        assert_eq!(caught(fails(false)).await, None);
-        assert_eq!(caught(fails(true)).await, None);
+        assert_eq!(caught(pin!(async { 1 })).await, Some(1));
+        assert_eq!(caught(pin!(fails(false))).await, None);
+        assert_eq!(caught(pin!(fails(true))).await, None);
     }
 
     /// Gives two pieces, panics, and says one last word.

@@ -1,6 +1,6 @@
 //! Requests to one upstream over connections that are kept.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,9 @@ pub struct Exchange {
     /// The body.
     pub body: UpstreamBody,
 }
+
+/// A connection that is being made.
+type Opening<'a> = Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send + 'a>>;
 
 impl Client {
     /// A client without connections. The upstream's keys and fixed headers are known to be header values.
@@ -148,13 +151,13 @@ impl Client {
                 Ok(exchange) => Ok(exchange),
                 // It closed in the very moment it was picked up, or its server does not serve twice.
                 Err(error) if is_unread(&error) => {
-                    let fresh = self.connect(connect_limit).await?;
+                    let fresh = self.opened(connect_limit).await?;
                     self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
                 }
                 Err(error) => Err(ExchangeError::Send(error)),
             };
         }
-        let fresh = self.connect(connect_limit).await?;
+        let fresh = self.opened(connect_limit).await?;
         self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
     }
 
@@ -172,6 +175,11 @@ impl Client {
         let body =
             UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone(), self.tracker.clone());
         Ok(Exchange { head, body })
+    }
+
+    /// Apart, so that an exchange on a connection that is there does not carry the place for making one.
+    fn opened(&self, limit: Duration) -> Opening<'_> {
+        Box::pin(self.connect(limit))
     }
 
     async fn connect(&self, limit: Duration) -> Result<Connection, ConnectError> {
