@@ -56,7 +56,8 @@ pub struct Outlook {
     pub random: f64,
 }
 
-/// What a request has used up, whatever state it is in. `F` is what the caller knows of a failure.
+/// What a request has used up, whatever state it is in. `F` is what the caller knows of a failure. States hold it in a box: they
+/// are handed on by value, and from one future to the next.
 #[derive(Debug)]
 pub struct Course<F> {
     budget: Budget,
@@ -100,7 +101,7 @@ impl<F> Course<F> {
 
 impl<F: AsRef<Verdict>> Course<F> {
     fn after(
-        mut self,
+        mut self: Box<Self>,
         mut stay: Stay,
         now: Instant,
         failure: F,
@@ -170,14 +171,14 @@ pub enum After<F> {
 #[derive(Debug)]
 #[must_use = "dropped, the request is over"]
 pub struct Choosing<F> {
-    course: Course<F>,
+    course: Box<Course<F>>,
 }
 
 impl<F> Choosing<F> {
     /// A request that is planned; its route has `targets` targets.
     pub fn new(budget: Budget, rules: Rules, targets: usize) -> Self {
         let (switches_left, tried) = (rules.max_switches, vec![false; targets]);
-        Self { course: Course { budget, rules, switches_left, tried, last: None } }
+        Self { course: Box::new(Course { budget, rules, switches_left, tried, last: None }) }
     }
 
     /// What is used up.
@@ -204,7 +205,7 @@ impl<F> Choosing<F> {
 #[derive(Debug)]
 #[must_use = "dropped, the request is over"]
 pub struct Entering<F> {
-    course: Course<F>,
+    course: Box<Course<F>>,
     stay: Stay,
 }
 
@@ -261,7 +262,7 @@ impl<F: AsRef<Verdict>> Entering<F> {
 #[derive(Debug)]
 #[must_use = "dropped, the request is over"]
 pub struct Attempting<F> {
-    course: Course<F>,
+    course: Box<Course<F>>,
     stay: Stay,
     clock: AttemptClock,
 }
@@ -315,7 +316,7 @@ impl<F: AsRef<Verdict>> Attempting<F> {
 #[derive(Debug)]
 #[must_use = "dropped, the request is over"]
 pub struct Pausing<F> {
-    course: Course<F>,
+    course: Box<Course<F>>,
     stay: Stay,
     failure: F,
     after: Duration,

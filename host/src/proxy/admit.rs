@@ -78,7 +78,7 @@ impl From<Failure> for NotRead {
 /// Finds out who calls, reads the body and finds the route. On failure the ledger comes back with what is to be said.
 pub(super) async fn admit(
     mut ledger: Box<Ledger>,
-    request: Request<Incoming>,
+    request: Box<Request<Incoming>>,
     wire: Wire,
 ) -> Result<Box<Call>, NotAdmitted> {
     match read(&mut ledger, request, wire).await {
@@ -99,10 +99,10 @@ pub(super) async fn admit(
 
 async fn read(
     ledger: &mut Ledger,
-    request: Request<Incoming>,
+    request: Box<Request<Incoming>>,
     wire: Wire,
 ) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), NotRead> {
-    let (head, body) = request.into_parts();
+    let (head, body) = (*request).into_parts();
     let generation = ledger.generation().clone();
     match caller::identify(&generation, &head.headers) {
         Ok(caller) => ledger.calls(caller),

@@ -72,7 +72,7 @@ pub struct Shared {
 /// request settles as cancelled.
 pub async fn call(
     shared: &Arc<Shared>,
-    request: Request<Incoming>,
+    request: Box<Request<Incoming>>,
     wire: Wire,
     set_write_limit: &(dyn Fn(Option<Duration>) + Send + Sync),
 ) -> Response<Body> {

@@ -36,14 +36,14 @@ fn wire(path: &str) -> Option<Wire> {
 const MODELS: &str = "/v1/models";
 
 impl Main {
-    async fn answer(&self, request: Request<Incoming>, writes: &WriteLimit) -> Response<Body> {
+    async fn answer(&self, request: Box<Request<Incoming>>, writes: &WriteLimit) -> Response<Body> {
         let shared = &self.shared;
         let get = matches!(*request.method(), Method::GET | Method::HEAD);
         if let Some(wire) = wire(request.uri().path()) {
             return if request.method() == Method::POST {
                 proxy::call(shared, request, wire, &|limit| writes.set(limit)).await
             } else {
-                proxy::method_not_allowed(shared, request, "POST").await
+                proxy::method_not_allowed(shared, *request, "POST").await
             };
         }
         match request.uri().path() {
@@ -61,9 +61,9 @@ impl Main {
                 || path == "/livez"
                 || path == "/readyz" =>
             {
-                proxy::method_not_allowed(shared, request, "GET").await
+                proxy::method_not_allowed(shared, *request, "GET").await
             }
-            _ => proxy::not_found(shared, request).await,
+            _ => proxy::not_found(shared, *request).await,
         }
     }
 }
@@ -74,6 +74,8 @@ impl Serve for Main {
         request: Request<Incoming>,
         writes: WriteLimit,
     ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        // Each future on its way would have a place for it.
+        let request = Box::new(request);
         Box::pin(async move {
             let Some(cors) = self.shared.current.load().config.cors.clone() else {
                 return self.answer(request, &writes).await;

@@ -208,12 +208,12 @@ impl Client {
                 }
                 return Ok(connection);
             }
-            let (sender, connection) =
+            let (sender, mut connection) =
                 http1::Builder::new().handshake(Turn::new(dialed.io)).await.map_err(ConnectError::Http)?;
             self.tracker.spawn(async move {
-                if let Ok(parts) = connection.without_shutdown().await {
+                if poll_fn(|cx| connection.poll_without_shutdown(cx)).await.is_ok() {
                     // Apart, so that a connection does not carry the place for its end all its life.
-                    Box::pin(close(parts.io.into_inner())).await;
+                    Box::pin(close(connection.into_parts().io.into_inner())).await;
                 }
                 drop(gone);
             });
