@@ -240,6 +240,32 @@ async fn b068_a_slow_reader_holds_up_its_upstream_and_nobody_else() {
     }
 }
 
+#[tokio::test]
+async fn a_stream_that_is_shown_keeps_nothing_of_its_prompt() {
+    const STREAMS: u64 = 40;
+    const PROMPT: usize = 4 << 20;
+    let x = Setup::new().wide_gates().set("/defaults/idle", ms(120_000)).start().await;
+    let latch = Latch::new();
+    x.a.play([ROLE, TXT("one "), HOLD(&latch), TXT("two "), TXT("three"), FIN("stop"), DONE]);
+    let before = memory(&x);
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let prompt = json!([{"role": "user", "content": "x".repeat(PROMPT)}]);
+        let mut stream = x.call("solo").set("messages", prompt).begin().await;
+        stream.contents(1).await;
+        streams.push(stream);
+    }
+    // The memory of one prompt serves the next; that of two or three may still be on its way back to the system.
+    let grown = memory(&x).saturating_sub(before) / STREAMS;
+    assert!(grown < PROMPT as u64 / 2, "{grown} bytes a stream");
+    latch.open();
+    for mut stream in streams {
+        let r = stream.finish().await;
+        assert_eq!((r.text().as_str(), r.dones()), (HEALTHY_TEXT, 1), "{r:?}");
+    }
+    x.end().await;
+}
+
 /// Bytes that the gateway's process has in memory.
 fn memory(x: &Case) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", x.gateway.pid().unwrap())).unwrap();

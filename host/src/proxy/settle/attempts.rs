@@ -72,13 +72,7 @@ impl Ledger {
             note.record.upstream_request_id = upstream_request_id;
         }
         let (record, committed) = (note.record.clone(), note.committed);
-        self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
-            target: &record.target,
-            role: record.role,
-            result: AttemptResult::Failed(kind),
-            status: record.status,
-            to_commit: committed,
-        });
+        self.count_last(AttemptResult::Failed(kind));
         let what =
             if committed.is_some() { ProviderEvent::StreamInterrupted } else { ProviderEvent::RequestFailed };
         self.event(what, record.target, Some(kind), record.status, Some(record.took));
@@ -116,14 +110,8 @@ impl Ledger {
     /// The running attempt has served to its end.
     pub fn attempt_served(&mut self, now: Instant) {
         self.span_ends(now, false);
+        self.count_last(AttemptResult::Ok);
         let Some(note) = self.attempts.last() else { return };
-        self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
-            target: &note.record.target,
-            role: note.record.role,
-            result: AttemptResult::Ok,
-            status: note.record.status,
-            to_commit: note.committed,
-        });
         if note.record.role == Role::Fallback {
             let took = note.record.took;
             self.event(
@@ -143,13 +131,20 @@ impl Ledger {
         if note.committed.is_none() {
             note.record.took = now.saturating_duration_since(note.started);
         }
-        self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
-            target: &note.record.target,
-            role: note.record.role,
-            result: AttemptResult::Cancelled,
-            status: note.record.status,
-            to_commit: note.committed,
-        });
+        self.count_last(AttemptResult::Cancelled);
         self.span_ends(now, true);
+    }
+
+    /// Counts the last attempt as having ended so.
+    fn count_last(&self, result: AttemptResult) {
+        if let Some(AttemptNote { record, committed, .. }) = self.attempts.last() {
+            self.shared.telemetry.metrics().attempt_ended(&AttemptSummary {
+                target: &record.target,
+                role: record.role,
+                result,
+                status: record.status,
+                to_commit: *committed,
+            });
+        }
     }
 }
