@@ -21,3 +21,4 @@ mod traces;
 mod tracked;
 mod turn;
 pub mod upstream;
+mod woken;

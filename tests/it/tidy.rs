@@ -14,6 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("policy", &["clock", "plugin"]),
     ("tracked", &[]),
     ("turn", &[]),
+    ("woken", &[]),
     ("upstream", &["clock", "config", "tracked", "turn"]),
     ("telemetry", &["clock", "config"]),
     ("store", &["clock", "config", "telemetry"]),
@@ -22,7 +23,18 @@ const EDGES: &[(&str, &[&str])] = &[
     ("proxy", &["clock", "config", "generation", "policy", "state", "telemetry", "upstream"]),
     (
         "server",
-        &["clock", "config", "generation", "plugin", "proxy", "state", "telemetry", "tracked", "turn"],
+        &[
+            "clock",
+            "config",
+            "generation",
+            "plugin",
+            "proxy",
+            "state",
+            "telemetry",
+            "tracked",
+            "turn",
+            "woken",
+        ],
     ),
     (
         "gateway",

@@ -1,15 +1,11 @@
-//! The calls of one connection, as far as somebody has to know whether there are any.
-//!
-//! HTTP/1.1 bounds the time between two requests itself, so that its calls are not counted: the first one only
-//! says that it is HTTP/1.1.
+//! The calls of one HTTP/2 connection, as far as somebody has to know whether there are any.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Version;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::Notify;
 
@@ -17,10 +13,9 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     running: Arc<Running>,
-    http1: AtomicBool,
 }
 
-/// Calls of HTTP/2 that run. Every connection has one, so that it is small.
+/// Calls that run.
 #[derive(Debug, Default)]
 struct Running {
     count: AtomicUsize,
@@ -35,22 +30,13 @@ impl Running {
 
 impl Calls {
     /// A request has come. It runs until its body, or what it would have become, is dropped.
-    pub(super) fn begin(&self, version: Version) -> Call {
-        if version < Version::HTTP_2 {
-            self.http1.store(true, Ordering::Relaxed);
-            return Call { _counted: None };
-        }
+    pub(super) fn begin(&self) -> Call {
         self.running.count.fetch_add(1, Ordering::SeqCst);
         self.running.changed.notify_waiters();
-        Call { _counted: Some(Counted(self.running.clone())) }
+        Call(self.running.clone())
     }
 
-    /// Whether the connection speaks HTTP/1.1; false before its first request.
-    pub(super) fn are_http1(&self) -> bool {
-        self.http1.load(Ordering::Relaxed)
-    }
-
-    /// Ready once there was no call for so long. Never, when it is seen to elsewhere.
+    /// Ready once there was no call for so long.
     pub(super) async fn quiet(&self, wait: Duration) {
         loop {
             let mut changed = pin!(self.running.changed.notified());
@@ -59,20 +45,15 @@ impl Calls {
             if !self.running.is_none() {
                 changed.await;
             } else if tokio::time::timeout(wait, changed).await.is_err() {
-                break;
+                return;
             }
-        }
-        if self.are_http1() {
-            std::future::pending::<()>().await;
         }
     }
 }
 
 /// One call.
 #[derive(Debug)]
-pub(super) struct Call {
-    _counted: Option<Counted>,
-}
+pub(super) struct Call(Arc<Running>);
 
 impl Call {
     /// The call lasts until this body is done with.
@@ -81,10 +62,7 @@ impl Call {
     }
 }
 
-#[derive(Debug)]
-struct Counted(Arc<Running>);
-
-impl Drop for Counted {
+impl Drop for Call {
     fn drop(&mut self) {
         self.0.count.fetch_sub(1, Ordering::SeqCst);
         self.0.changed.notify_waiters();

@@ -1,43 +1,37 @@
 //! Connections: accepted within a bound, served by HTTP/1.1 or HTTP/2, and closed in order.
 //!
-//! A connection on which nothing is asked for a while is closed. HTTP/1.1 sees to that itself; before the first
-//! request, and on HTTP/2, it is seen to here.
+//! A connection on which nothing is asked for a while is closed: here before its first bytes, in `http1` and `http2`
+//! after them.
 
-use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+mod http1;
+mod http2;
+
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::calls::Calls;
 use super::io::{Bounded, Reads, WriteLimit};
 use super::leaving::Leaving;
+use super::preface::{Begun, Spoken};
 use super::tls::{self, Accepted, TlsSlot};
-use super::unread::{Served, Watch};
 use crate::config::Tls;
 use crate::proxy::Body;
-use crate::tracked::Tracked;
 use crate::turn::Turn;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32 << 10;
 /// A request head must be there within this.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
-/// A connection that was asked to end and carries no call may take this long to do so.
-const GOODBYE_WAIT: Duration = Duration::from_secs(5);
-/// Streams of one HTTP/2 connection.
-const HTTP2_STREAMS_MAX: u32 = 256;
 /// Between failing attempts to accept, when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -175,20 +169,10 @@ pub struct Ends {
     pub torn: CancellationToken,
 }
 
-/// What happens to a connection first.
-enum First {
-    /// It ended, or its client left.
-    Ended,
-    /// It is to end.
-    Closing,
-    /// Nothing was asked on it for a while.
-    Quiet,
-}
-
 /// Serves one connection to its end.
 pub async fn serve_connection<I, S>(
     io: I,
-    mut leaving: Leaving,
+    leaving: Leaving,
     service: Arc<S>,
     tracker: TaskTracker,
     ends: Ends,
@@ -196,59 +180,27 @@ pub async fn serve_connection<I, S>(
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let (writes, reads, calls) = (WriteLimit::default(), Reads::default(), Calls::default());
-    let answer = service_fn(|request: Request<Incoming>| {
-        let call = calls.begin(request.version());
-        let http2 = request.version() >= http::Version::HTTP_2;
-        let answer = service.clone().serve(request, writes.clone());
-        let (writes, tracker) = (writes.clone(), tracker.clone());
-        async move {
-            let answer = answer.await.map(|body| call.holds(body));
-            Ok::<_, Infallible>(answer.map(|body| match writes.get() {
-                Some(limit) if http2 => Served::Watched(Watch::over(body, limit, &tracker)),
-                _ => Served::Plain(body),
-            }))
-        }
-    });
-    let mut builder = auto::Builder::new(Tracked::new(tracker.clone()));
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS_MAX);
-    let io = Turn::new(Bounded::new(io, writes.clone(), reads.clone()));
-    let mut connection = pin!(builder.serve_connection(io, answer));
-    // How a connection ends is the client's affair: what matters was settled by the calls on it.
-    let first = {
-        let (mut closing, mut quiet) = (pin!(ends.closing.cancelled()), pin!(calls.quiet(HEAD_WAIT)));
-        poll_fn(|cx| {
-            if poll_served(connection.as_mut(), &reads, &mut leaving, cx).is_ready() {
-                return Poll::Ready(First::Ended);
-            }
-            if closing.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(First::Closing);
-            }
-            // Every message comes by here, so that nothing is asked of a connection that sees to it itself.
-            if !calls.are_http1() && quiet.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(First::Quiet);
-            }
-            Poll::Pending
-        })
-        .await
+    let (writes, reads) = (WriteLimit::default(), Reads::default());
+    let mut io = Begun::new(Bounded::new(io, writes.clone(), reads.clone()));
+    let spoken = tokio::select! {
+        spoken = tokio::time::timeout(HEAD_WAIT, io.spoken()) => spoken,
+        () = ends.closing.cancelled() => return,
     };
-    match first {
-        First::Ended => return,
-        First::Closing => connection.as_mut().graceful_shutdown(),
-        First::Quiet => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                () = calls.quiet(GOODBYE_WAIT) => {}
-            }
-            return;
-        }
+    let Ok(Ok(spoken)) = spoken else { return };
+    let wire = Wire { io: Turn::new(io), writes, reads, leaving };
+    match spoken {
+        Spoken::Http1 => http1::serve(wire, service, ends).await,
+        // Apart, so that connections of HTTP/1.1 do not carry the place for it.
+        Spoken::Http2 => Box::pin(http2::serve(wire, service, tracker, ends)).await,
     }
-    tokio::select! {
-        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => {}
-        () = ends.torn.cancelled() => {}
-    }
+}
+
+/// A connection of which it is known what is spoken.
+struct Wire<I> {
+    io: Turn<Begun<Bounded<I>>>,
+    writes: WriteLimit,
+    reads: Reads,
+    leaving: Leaving,
 }
 
 /// Ready once the connection has ended, or its client has left without the connection being able to see it.

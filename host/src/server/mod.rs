@@ -10,6 +10,7 @@ mod io;
 mod leaving;
 mod main_routes;
 pub mod pages;
+mod preface;
 mod snapshot;
 mod status_page;
 mod tls;

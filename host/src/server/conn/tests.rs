@@ -2,6 +2,7 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
+use super::http2::GOODBYE_WAIT;
 use super::*;
 
 /// Answers everything after a while.

@@ -1,0 +1,95 @@
+//! A connection that speaks HTTP/2: many calls at a time, whose bodies are watched one by one, and a bound to the
+//! time without any.
+
+use std::convert::Infallible;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioTimer;
+use tokio_util::task::TaskTracker;
+
+use super::{Ends, HEAD_WAIT, Serve, Wire, poll_served};
+use crate::server::calls::Calls;
+use crate::server::unread::{Served, Watch};
+use crate::tracked::Tracked;
+use crate::woken::Woken;
+
+/// A connection that was asked to end and carries no call may take this long to do so.
+pub(super) const GOODBYE_WAIT: Duration = Duration::from_secs(5);
+/// Streams of one connection.
+const STREAMS_MAX: u32 = 256;
+
+/// What happens to a connection first.
+enum First {
+    /// It ended, or its client left.
+    Ended,
+    /// It is to end.
+    Closing,
+    /// Nothing was asked on it for a while.
+    Quiet,
+}
+
+/// Serves it to its end.
+pub(super) async fn serve<I, S>(wire: Wire<I>, service: Arc<S>, tracker: TaskTracker, ends: Ends)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: Serve,
+{
+    let Wire { io, writes, reads, mut leaving } = wire;
+    let calls = Calls::default();
+    let answer = service_fn(|request: Request<Incoming>| {
+        let call = calls.begin();
+        let answer = service.clone().serve(request, writes.clone());
+        let (writes, tracker) = (writes.clone(), tracker.clone());
+        async move {
+            let answer = answer.await.map(|body| call.holds(body));
+            Ok::<_, Infallible>(answer.map(|body| match writes.get() {
+                Some(limit) => Served::Watched(Watch::over(body, limit, &tracker)),
+                None => Served::Plain(body),
+            }))
+        }
+    });
+    let mut builder = http2::Builder::new(Tracked::new(tracker.clone()));
+    builder.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX);
+    // How a connection ends is the client's affair: what matters was settled by the calls on it.
+    let mut connection = pin!(builder.serve_connection(io, answer));
+    let first = {
+        let closing = pin!(ends.closing.cancelled());
+        let mut closing = Woken::new(closing);
+        let quiet = pin!(calls.quiet(HEAD_WAIT));
+        let mut quiet = Woken::new(quiet);
+        poll_fn(|cx| {
+            if poll_served(connection.as_mut(), &reads, &mut leaving, cx).is_ready() {
+                return Poll::Ready(First::Ended);
+            }
+            if pin!(&mut closing).poll(cx).is_ready() {
+                return Poll::Ready(First::Closing);
+            }
+            pin!(&mut quiet).poll(cx).map(|()| First::Quiet)
+        })
+        .await
+    };
+    match first {
+        First::Ended => return,
+        First::Closing => connection.as_mut().graceful_shutdown(),
+        First::Quiet => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                () = calls.quiet(GOODBYE_WAIT) => {}
+            }
+            return;
+        }
+    }
+    tokio::select! {
+        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => {}
+        () = ends.torn.cancelled() => {}
+    }
+}

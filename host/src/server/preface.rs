@@ -1,0 +1,182 @@
+//! Which HTTP a client speaks, told from its first bytes.
+//!
+//! HTTP/2 begins with a fixed preface, with which no request of HTTP/1.1 begins. The bytes that were looked at are
+//! given on in front of the others, and together with them: who reads takes all that is there at once.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A protocol of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoken {
+    /// Or something else altogether: what is wrong with it is then said in HTTP/1.1.
+    Http1,
+    /// With prior knowledge, or as it was agreed in the handshake.
+    Http2,
+}
+
+/// A connection that can be looked at before it is read.
+#[derive(Debug)]
+pub struct Begun<T> {
+    inner: T,
+    held: [u8; PREFACE.len()],
+    /// Bytes of `held` that were read.
+    read: u8,
+    /// And of those, how many were given on.
+    given: u8,
+}
+
+impl<T: Read + Unpin> Begun<T> {
+    /// Around a connection of which nothing was read.
+    pub const fn new(inner: T) -> Self {
+        Self { inner, held: [0; PREFACE.len()], read: 0, given: 0 }
+    }
+
+    /// Reads until it is clear what is spoken.
+    ///
+    /// # Errors
+    /// The connection broke. One that ended speaks HTTP/1.1.
+    pub async fn spoken(&mut self) -> io::Result<Spoken> {
+        poll_fn(|cx| self.poll_spoken(cx)).await
+    }
+
+    fn poll_spoken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Spoken>> {
+        loop {
+            let read = usize::from(self.read);
+            if self.held[..read] != PREFACE[..read] {
+                return Poll::Ready(Ok(Spoken::Http1));
+            }
+            if read == PREFACE.len() {
+                return Poll::Ready(Ok(Spoken::Http2));
+            }
+            let mut free = ReadBuf::new(&mut self.held[read..]);
+            ready!(Pin::new(&mut self.inner).poll_read(cx, free.unfilled()))?;
+            match u8::try_from(free.filled().len()) {
+                Ok(more) if more > 0 => self.read += more,
+                _ => return Poll::Ready(Ok(Spoken::Http1)),
+            }
+        }
+    }
+}
+
+impl<T: Read + Unpin> Read for Begun<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let (given, read) = (usize::from(this.given), usize::from(this.read));
+        if given == read {
+            return Pin::new(&mut this.inner).poll_read(cx, buf);
+        }
+        let now = buf.remaining().min(read - given);
+        buf.put_slice(&this.held[given..given + now]);
+        this.given += u8::try_from(now).unwrap_or(this.read);
+        if buf.remaining() > 0 {
+            // Whatever comes of it: there are bytes to give, and an end is met again by the next read.
+            let _ = Pin::new(&mut this.inner).poll_read(cx, buf);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Write + Unpin> Write for Begun<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
+
+    use std::time::Duration;
+
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_spoken_is_told_from_the_first_bytes_and_nothing_of_them_is_lost() {
+        let behind = [&PREFACE[..], b"more"].concat();
+        let almost = [&PREFACE[..23], b"x"].concat();
+        let table: [(&[u8], Spoken); 8] = [
+            (PREFACE, Spoken::Http2),
+            (&behind, Spoken::Http2),
+            (&almost, Spoken::Http1),
+            (b"POST /v1/chat/completions HTTP/1.1\r\n\r\n", Spoken::Http1),
+            (b"P", Spoken::Http1),
+            (b"PRI * HTTP/2.0\r\n\r\n", Spoken::Http1),
+            (b"\r\n\r\nGET", Spoken::Http1),
+            (b"", Spoken::Http1),
+        ];
+        for (bytes, spoken) in table {
+            // In one piece, and byte for byte with a pause before each.
+            for piece in [usize::MAX, 1] {
+                let (ours, mut theirs) = tokio::io::duplex(64);
+                let sent = bytes.to_vec();
+                let mut sends = tokio::task::JoinSet::new();
+                sends.spawn(async move {
+                    for piece in sent.chunks(piece) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        theirs.write_all(piece).await.unwrap();
+                    }
+                });
+                let mut begun = Begun::new(TokioIo::new(ours));
+                assert_eq!(begun.spoken().await.unwrap(), spoken, "{bytes:?} by {piece}");
+                let mut got = Vec::new();
+                TokioIo::new(begun).read_to_end(&mut got).await.unwrap();
+                assert_eq!(got, bytes, "by {piece}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_looked_at_comes_together_with_what_is_behind_it() {
+        let (ours, mut theirs) = tokio::io::duplex(64);
+        theirs.write_all(&[b'a'; 60]).await.unwrap();
+        let mut begun = Begun::new(TokioIo::new(ours));
+        begun.spoken().await.unwrap();
+        let mut bytes = [0; 64];
+        assert_eq!(TokioIo::new(&mut begun).read(&mut bytes).await.unwrap(), 60);
+
+        // Into little room bit by bit.
+        let (ours, mut theirs) = tokio::io::duplex(64);
+        theirs.write_all(&[b'a'; 60]).await.unwrap();
+        let mut begun = Begun::new(TokioIo::new(ours));
+        begun.spoken().await.unwrap();
+        let mut sizes = Vec::new();
+        for _ in 0..4 {
+            sizes.push(TokioIo::new(&mut begun).read(&mut bytes[..10]).await.unwrap());
+        }
+        assert_eq!(sizes, [10, 10, 10, 10]);
+    }
+}
