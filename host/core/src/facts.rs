@@ -241,7 +241,7 @@ pub struct AnswerFacts {
     /// Output limit written into the request.
     pub max_tokens_lowered: Option<u32>,
     /// Generation and digests, in the form of `x-sluice-policy`.
-    pub policy: String,
+    pub policy: Arc<str>,
 }
 
 /// Where a tag goes.

@@ -96,7 +96,8 @@ impl Policy {
             return asked;
         }
         let question = Ask::Score(request, moment, candidates);
-        let mut in_place: Option<(Arc<str>, Vec<Vote>)> = None;
+        // Where among the votes those of the bundled router are, once it was asked.
+        let mut in_place: Option<usize> = None;
         for plugin in self.routers(candidates.len()) {
             let weight = plugin.options().weight;
             let answer = if is_bundled(plugin) {
@@ -113,11 +114,12 @@ impl Policy {
                     return asked;
                 }
                 Answer::Said(_) | Answer::Failed => {
-                    let (name, votes) = match in_place.take() {
-                        Some(known) => known,
-                        None => self.bundled_votes(question, candidates.len(), &mut asked.by).await,
+                    let (name, votes) = if let Some(at) = in_place {
+                        asked.advice.votes[at].clone()
+                    } else {
+                        in_place = Some(asked.advice.votes.len());
+                        self.bundled_votes(question, candidates.len(), &mut asked.by).await
                     };
-                    in_place = Some((name.clone(), votes.clone()));
                     add(&mut asked.advice, weight, name, votes);
                 }
             }
@@ -213,7 +215,7 @@ impl Policy {
     }
 
     /// The value of `x-sluice-policy`: those that were asked so far, and the taggers that are about to be.
-    pub fn line(&self, asked: &[PluginRef], head: bool) -> String {
+    pub fn line(&self, asked: &[PluginRef], head: bool) -> Arc<str> {
         let routers = self.lineup.of(PluginKind::Router);
         let is = |(asked, router): (&PluginRef, &Arc<Plugin>)| {
             asked.kind == PluginKind::Router
@@ -222,9 +224,9 @@ impl Policy {
         };
         // Nearly every answer; its line need not be written again.
         if head && asked.len() == routers.len() && asked.iter().zip(routers).all(is) {
-            return self.usual_line.as_ref().to_owned();
+            return self.usual_line.clone();
         }
-        policy_line(self.generation, asked.iter().map(Named::from).chain(self.lineup.taggers(head)))
+        policy_line(self.generation, asked.iter().map(Named::from).chain(self.lineup.taggers(head))).into()
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.

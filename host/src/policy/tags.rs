@@ -32,7 +32,7 @@ pub enum Refused {
 ///
 /// # Errors
 /// The tag may not be written.
-pub fn accept(tag: Tag, head: bool, all: &mut Vec<Tag>) -> Result<(), Refused> {
+pub fn accept(mut tag: Tag, head: bool, all: &mut Vec<Tag>) -> Result<(), Refused> {
     let to_header = matches!(tag.sink, Sink::Header | Sink::Both);
     let to_record = matches!(tag.sink, Sink::Record | Sink::Both);
     if tag_name::usual(&tag.name).is_none() {
@@ -46,16 +46,20 @@ pub fn accept(tag: Tag, head: bool, all: &mut Vec<Tag>) -> Result<(), Refused> {
     if tag.value.len() > VALUE_MAX {
         return Err(Refused::Value { name: tag.name, bytes: tag.value.len() });
     }
-    let as_header = |tag: Tag| Tag { value: visible(tag.value), sink: Sink::Header, ..tag };
-    let as_record = |tag: Tag| Tag { sink: Sink::Record, ..tag };
-    match (to_header && head, to_record) {
-        (true, true) => {
-            put(all, as_header(tag.clone()));
-            put(all, as_record(tag));
+    let to_header = to_header && head;
+    let of_record = (to_header && to_record).then(|| Tag { sink: Sink::Record, ..tag.clone() });
+    if to_header {
+        tag.sink = Sink::Header;
+        if !is_plain(tag.value.as_bytes()) {
+            tag.value = visible(&tag.value);
         }
-        (true, false) => put(all, as_header(tag)),
-        (false, true) => put(all, as_record(tag)),
-        (false, false) => {}
+        put(all, tag);
+    } else if to_record {
+        tag.sink = Sink::Record;
+        put(all, tag);
+    }
+    if let Some(tag) = of_record {
+        put(all, tag);
     }
     Ok(())
 }
@@ -63,19 +67,14 @@ pub fn accept(tag: Tag, head: bool, all: &mut Vec<Tag>) -> Result<(), Refused> {
 /// Adds a tag; of two with one name and sink the later one stays.
 fn put(all: &mut Vec<Tag>, tag: Tag) {
     // At most one, because each was kept out of the list in the same way.
-    if let Some(at) = all.iter().position(|other| other.sink == tag.sink && other.name == tag.name) {
+    if let Some(at) = all.iter().position(|other| other.name == tag.name && other.sink == tag.sink) {
         all.remove(at);
     }
     all.push(tag);
 }
 
 /// Visible ASCII and spaces between; everything else percent-encoded as UTF-8.
-fn visible(value: String) -> String {
-    // Nearly every value. All bytes are looked at whatever comes, which is done many at a time.
-    let printable = value.bytes().fold(true, |so_far, byte| so_far & (b' '..=b'~').contains(&byte));
-    if printable && !value.starts_with(' ') && !value.ends_with(' ') {
-        return value;
-    }
+fn visible(value: &str) -> String {
     let inside = value.trim_matches(' ').len();
     let leading = value.len() - value.trim_start_matches(' ').len();
     let mut text = String::with_capacity(value.len());
@@ -89,6 +88,17 @@ fn visible(value: String) -> String {
         }
     }
     text
+}
+
+/// Whether a value is written as it is, as nearly every one. Most are short; long ones are looked at many bytes at a
+/// time.
+fn is_plain(bytes: &[u8]) -> bool {
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    let block = |block: &[u8; 16]| block.iter().fold(true, |all, byte| all & (b' '..=b'~').contains(byte));
+    blocks.iter().all(block)
+        && rest.iter().all(|byte| (b' '..=b'~').contains(byte))
+        && bytes.first() != Some(&b' ')
+        && bytes.last() != Some(&b' ')
 }
 
 #[cfg(test)]
@@ -142,6 +152,10 @@ mod tests {
             ("100%", "100%"),
             ("", ""),
             ("   ", "%20%20%20"),
+            ("g7 router=weighted-router@0123abcd", "g7 router=weighted-router@0123abcd"),
+            ("one\u{7f}and more than sixteen", "one%7Fand more than sixteen"),
+            ("more than sixteen and one\u{1f}", "more than sixteen and one%1F"),
+            ("sixteen and no mo ", "sixteen and no mo%20"),
         ] {
             let tags = accept(tag("x-cost", value, Sink::Header), true).unwrap();
             assert_eq!(tags, [tag("x-cost", header, Sink::Header)], "{value:?}");

@@ -145,7 +145,7 @@ pub(super) async fn head_alone(ledger: &mut Ledger) -> Option<HeaderMap> {
 fn add_own(ledger: &mut Ledger, tags: Vec<Tag>, head: &mut HeaderMap) {
     ledger.decision.response_tags.reserve_exact(tags.len());
     for tag in tags.into_iter().filter(|tag| tag.sink != Sink::Record) {
-        if let (Some(name), Ok(value)) = (header_name(&tag.name), HeaderValue::from_str(&tag.value)) {
+        if let (Some(name), Some(value)) = (header_name(&tag.name), header_value(&tag.value)) {
             head.insert(name, value);
         }
         ledger.decision.response_tags.push((tag.name, tag.value));
@@ -167,6 +167,20 @@ fn header_name(name: &str) -> Option<HeaderName> {
     }
 }
 
+/// What most answers say, ready to be written.
+static PRIMARY: HeaderValue = HeaderValue::from_static("primary");
+static FALSE: HeaderValue = HeaderValue::from_static("false");
+static ONE: HeaderValue = HeaderValue::from_static("1");
+
+fn header_value(text: &str) -> Option<HeaderValue> {
+    match text {
+        "primary" => Some(PRIMARY.clone()),
+        "false" => Some(FALSE.clone()),
+        "1" => Some(ONE.clone()),
+        _ => HeaderValue::from_str(text).ok(),
+    }
+}
+
 /// The headers every answer has.
 pub(super) fn add_request_id(shared: &Arc<Shared>, id: &str, head: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
@@ -174,5 +188,22 @@ pub(super) fn add_request_id(shared: &Arc<Shared>, id: &str, head: &mut HeaderMa
     }
     if shared.draining.is_cancelled() {
         head.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_says_what_its_tag_says_whether_or_not_it_was_ready() {
+        for text in ["primary", "fallback", "false", "true", "1", "2", "", "g1 router=a@b"] {
+            assert_eq!(
+                header_value(text).as_ref().map(HeaderValue::as_bytes),
+                Some(text.as_bytes()),
+                "{text}"
+            );
+        }
+        assert_eq!(header_value("a\r\nb"), None);
     }
 }

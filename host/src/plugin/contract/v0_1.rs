@@ -76,6 +76,7 @@ impl Exports {
                 .transpose()?,
             tagger: self.tagger.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,
             candidates: Vec::new(),
+            attempts: Vec::new(),
         })
     }
 }
@@ -88,6 +89,8 @@ pub struct Guest {
     tagger: Option<tagger::Guest>,
     /// Kept between calls for its capacity.
     candidates: Vec<router::Candidate>,
+    /// As well.
+    attempts: Vec<tagger::AttemptFacts>,
 }
 
 impl Guest {
@@ -136,9 +139,10 @@ impl Guest {
             }
             Ask::Tag(facts, moment, answer) => {
                 let headers = pairs(&facts.headers);
-                let attempts: Vec<_> = answer.attempts.iter().map(attempt).collect();
+                self.attempts.clear();
+                self.attempts.extend(answer.attempts.iter().map(attempt));
                 let tagger = self.tagger.as_ref().ok_or(wasmtime::Trap::UnreachableCodeReached)?;
-                let lent = answer_facts(answer, &attempts);
+                let lent = answer_facts(answer, &self.attempts);
                 let tags = tagger.call_tag(store, request(facts, moment, &headers), lent).await?;
                 Ok(Said::Tags(tags.into_iter().map(tag).collect()))
             }

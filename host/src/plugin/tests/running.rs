@@ -74,8 +74,8 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
     let line = written(&policy, &[&asked]);
     let digests = PluginKind::ALL.map(|kind| digest(&bundled(kind))[..8].to_owned());
     assert_eq!(
-        line,
-        format!(
+        *line,
+        *format!(
             "g7 router=weighted-router@{} classifier=standard-classifier@{} tagger=standard-tagger@{}",
             digests[0], digests[1], digests[2]
         )
@@ -84,8 +84,8 @@ async fn without_a_folder_the_bundled_policy_answers_every_question() {
     assert_eq!(registry.status().iter().map(|entry| entry.calls).sum::<u64>(), 3);
 }
 
-fn written(policy: &Policy, asked: &[&[PluginRef]]) -> String {
-    policy_line(policy.generation(), asked.concat().iter().map(Into::into))
+fn written(policy: &Policy, asked: &[&[PluginRef]]) -> Arc<str> {
+    policy_line(policy.generation(), asked.concat().iter().map(Into::into)).into()
 }
 
 #[tokio::test]

@@ -73,6 +73,25 @@ async fn the_bundled_policy_answers_in_the_place_of_a_plugin_that_cannot() {
 }
 
 #[tokio::test]
+async fn the_bundled_router_is_asked_once_and_counts_for_each_that_cannot_answer() {
+    let recorder = Arc::<Recorder>::default();
+    let routers = [
+        file(PluginKind::Router, OnError::Bundled, recorder.clone()).await,
+        file(PluginKind::Router, OnError::Bundled, recorder.clone()).await,
+    ];
+    let _full = [routers[0].pool().place().await.unwrap(), routers[1].pool().place().await.unwrap()];
+    let policy = Policy::new(set(routers.to_vec(), Vec::new(), &recorder).await, 1);
+    let ranked = policy.rank(&request(), moment(), &candidates(2)).await;
+    assert_eq!(recorder.count("called weighted-router router ok"), 1);
+    assert_eq!(ranked.advice.votes.len(), 2);
+    assert_eq!(ranked.advice.votes[0], ranked.advice.votes[1]);
+    let weight = routers[0].options().weight;
+    let once = ranked.advice.votes[0].1.iter().map(|vote| vote.score.unwrap());
+    let sums: Vec<_> = once.map(|score| Some(2.0 * weight * score)).collect();
+    assert_eq!(ranked.advice.scores, sums);
+}
+
+#[tokio::test]
 async fn a_plugin_that_is_to_deny_denies_and_nobody_answers_in_its_place() {
     let recorder = Arc::<Recorder>::default();
     for kind in PluginKind::ALL {

@@ -252,7 +252,7 @@ impl Answer {
             error_code: self.error_code,
             usage: self.usage.map(usage),
             max_tokens_lowered: self.max_tokens_lowered,
-            policy: self.policy,
+            policy: self.policy.into(),
         }
     }
 }
