@@ -23,7 +23,6 @@ use super::judge::{self, Judged};
 use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
-use super::trace;
 use crate::clock;
 use crate::config::{CommitRule, MinBudget};
 use crate::generation::{Route, Target};
@@ -39,7 +38,7 @@ pub(super) struct Call {
     pub route: Arc<Route>,
     /// Its body and what was read from it.
     pub chat: ChatRequest,
-    /// Headers that go upstream.
+    /// The client's headers.
     pub headers: HeaderMap,
     /// Its time.
     pub budget: Budget,
@@ -86,13 +85,18 @@ impl Call {
         self.plan(clock::now()).await?;
         let mut choosing = Choosing::new(self.budget, self.rules(), self.route.targets.len());
         loop {
-            let next = self.next_position(choosing.course(), clock::now()).await?;
+            let mut now = clock::now();
+            let next = self.next_position(choosing.course(), now).await?;
+            if self.ledger.attempts() > 0 {
+                // Routers may have been asked.
+                now = clock::now();
+            }
             let entering = match choosing.choose(next) {
                 Ok(entering) => entering,
                 Err(Some(last)) => return Err(last.failure),
-                Err(None) => return Err(self.nobody(clock::now())),
+                Err(None) => return Err(self.nobody(now)),
             };
-            choosing = match self.stay(entering).await? {
+            choosing = match self.stay(entering, now).await? {
                 Stayed::Served(served) => return Ok(*served),
                 Stayed::Left(choosing) => *choosing,
             };
@@ -111,10 +115,10 @@ impl Call {
         }
     }
 
-    async fn stay(&mut self, mut entering: Entering<Judged>) -> Result<Stayed, Failure> {
+    async fn stay(&mut self, mut entering: Entering<Judged>, mut now: Instant) -> Result<Stayed, Failure> {
         let position = entering.position();
         loop {
-            let after = match self.place(position, clock::now()).await {
+            let after = match self.place(position, now).await {
                 Ok(place) => match self.attempt(entering, place).await? {
                     Tried::Served(served) => return Ok(Stayed::Served(served)),
                     Tried::Failed(after) => *after,
@@ -134,7 +138,11 @@ impl Call {
                 Err(NotBegun::End(failure)) => return Err(failure),
             };
             entering = match after {
-                After::Retry(pausing) => self.pause(position, pausing).await?,
+                After::Retry(pausing) => {
+                    let again = self.pause(position, pausing).await?;
+                    now = clock::now();
+                    again
+                }
                 After::Switch { to, after } => {
                     self.leaves(after);
                     let (name, left) = (&self.route.config.name, to.course().left(clock::now()));
@@ -239,9 +247,11 @@ impl Call {
             line: &attempt.hold.line,
             path: self.chat.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
-            headers: &self.headers,
-            traceparent: trace::of_attempt(self.ledger.trace.as_deref()),
+            headers: (&self.headers, &generation.config.forward_headers),
+            request_id: self.ledger.id(),
+            trace: self.ledger.trace.as_deref(),
             body,
+            begun: attempt.started,
             connect: self.route.config.connect,
         };
         let expected = Expected {

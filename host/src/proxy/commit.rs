@@ -26,8 +26,7 @@ use crate::clock;
 /// Shows the answer of an attempt.
 pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready) -> Response<Body> {
     let now = clock::now();
-    let route = call.route.clone();
-    let target = &route.targets[attempt.position];
+    let target = &call.route.targets[attempt.position];
     let took = now.saturating_duration_since(attempt.started);
     let probe = attempt.ticket.is_probe();
     attempt.ticket.commit();
@@ -116,11 +115,10 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
 
 /// Asks the taggers; none: one that must answer could not.
 async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16, now: Instant) -> Option<Vec<Tag>> {
-    let policy = ledger.policy.clone();
     let answer = ledger.answer_facts(TagPhase::Head, ending, status, now);
     let moment = ledger.moment(ledger.attempts(), now);
     if !ledger.tagger_denied {
-        let asked = policy.tag(&ledger.facts, moment, &answer).await;
+        let asked = ledger.policy().tag(&ledger.facts, moment, &answer).await;
         let (tags, denied) = ledger.note_asked(asked);
         if !denied {
             ledger.keep_record_tags(&tags);
@@ -130,7 +128,7 @@ async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16, now: In
     }
     // What is refused anyway says what it can.
     ending?;
-    let asked = policy.tag_refusal(&ledger.facts, moment, &answer).await;
+    let asked = ledger.policy().tag_refusal(&ledger.facts, moment, &answer).await;
     Some(ledger.note_asked(asked).0)
 }
 

@@ -3,17 +3,20 @@
 //! Streams look at it each time they are polled, so looking must cost next to nothing: one flag, and a
 //! registration that is made once for as long as the same task polls.
 
+use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 /// Whether the moment has come.
 #[derive(Debug, Default)]
 pub struct LastCall {
     reached: AtomicBool,
-    token: CancellationToken,
+    told: Arc<Notify>,
 }
 
 impl LastCall {
@@ -21,7 +24,7 @@ impl LastCall {
     pub fn announce(&self) {
         // The flag first: whoever is woken sees it.
         self.reached.store(true, Ordering::Release);
-        self.token.cancel();
+        self.told.notify_waiters();
     }
 
     /// Whether it has come.
@@ -31,13 +34,17 @@ impl LastCall {
 
     /// Ready once it has come; for waits that are few.
     pub async fn reached(&self) {
-        self.token.cancelled().await;
+        // Made before looking, it hears of what happens from here on.
+        let told = self.told.notified();
+        if !self.is_reached() {
+            told.await;
+        }
     }
 }
 
 /// One that listens for it.
 #[derive(Default)]
-pub(super) struct Ear(Option<(Waker, Pin<Box<WaitForCancellationFutureOwned>>)>);
+pub(super) struct Ear(Option<(Waker, Pin<Box<OwnedNotified>>)>);
 
 impl Ear {
     /// Ready once the moment has come.
@@ -52,7 +59,10 @@ impl Ear {
                 wait.as_mut().poll(cx)
             }
             none => {
-                let wait = Box::pin(last_call.token.clone().cancelled_owned());
+                let wait = Box::pin(last_call.told.clone().notified_owned());
+                if last_call.is_reached() {
+                    return Poll::Ready(());
+                }
                 none.insert((cx.waker().clone(), wait)).1.as_mut().poll(cx)
             }
         }

@@ -25,7 +25,7 @@ use super::ending::Ending;
 use super::respond::AttemptView;
 use super::trace;
 use crate::clock;
-use crate::generation::{Generation, Target};
+use crate::generation::{Generation, Route, Target};
 use crate::policy::Policy;
 use crate::state::{QuotaUse, Spending};
 use crate::telemetry::decisions::Decision;
@@ -56,8 +56,8 @@ pub(super) struct Ledger {
     pub model: Option<Arc<str>>,
     /// Once the route is known.
     pub budget: Option<Budget>,
-    /// Who is asked: the route's, once it is known.
-    pub policy: Policy,
+    /// Once it is known.
+    pub route: Option<Arc<Route>>,
     /// A tagger that must answer could not: none is asked again.
     pub tagger_denied: bool,
     /// Who calls; none: callers have no keys.
@@ -90,6 +90,8 @@ pub(super) struct Ledger {
     pub decision: Decision,
     record_tags: BTreeMap<String, String>,
     ending: Option<Ending>,
+    /// When it had served to its end; none: the end is when its books are closed.
+    ended: Option<Instant>,
     /// Its place in a distributed trace; none: its spans are not kept.
     pub trace: Option<Box<Trace>>,
     /// Until everything is said.
@@ -106,7 +108,7 @@ impl Ledger {
     ) -> Self {
         Self {
             running: shared.running.token(),
-            policy: generation.policy.clone(),
+            route: None,
             tagger_denied: false,
             shared,
             generation,
@@ -136,6 +138,7 @@ impl Ledger {
             decision: Decision::default(),
             record_tags: BTreeMap::new(),
             ending: None,
+            ended: None,
             trace: None,
         }
     }
@@ -153,6 +156,11 @@ impl Ledger {
     /// The generation it keeps.
     pub const fn generation(&self) -> &Arc<Generation> {
         &self.generation
+    }
+
+    /// Who is asked.
+    pub fn policy(&self) -> &Policy {
+        self.route.as_ref().map_or(&self.generation.policy, |route| &route.policy)
     }
 
     /// What the gateway shares between requests.
@@ -285,19 +293,18 @@ impl Drop for Ledger {
         self.stop_budget();
         self.settle_spending(ending.outcome);
         self.settle_quota();
-        let telemetry = self.shared.telemetry.clone();
         let trace = self.trace.take();
-        let asks = self.policy.wants_record_tags() && !self.tagger_denied;
+        let asks = self.policy().wants_record_tags() && !self.tagger_denied;
         if !asks || tokio::runtime::Handle::try_current().is_err() {
             let (record, decision, overhead) = self.record(&ending);
-            telemetry.settled(record, decision, overhead, trace);
+            self.shared.telemetry.settled(record, decision, overhead, trace);
             return;
         }
         let now = clock::now();
         let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status, now);
         let moment = self.moment(self.attempts(), now);
         let facts = self.facts.clone();
-        let policy = self.policy.clone();
+        let (policy, telemetry) = (self.policy().clone(), self.shared.telemetry.clone());
         let (mut record, decision, overhead) = self.record(&ending);
         let running = self.running.clone();
         self.shared.tracker.spawn(async move {

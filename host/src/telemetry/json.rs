@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sluice_core::lens::scan::first_special;
+use sluice_core::lens::scan::{first_special, is_plain};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
@@ -33,6 +33,21 @@ impl Json {
     /// What was written.
     pub fn finish(self) -> Vec<u8> {
         self.0
+    }
+
+    /// What was written so far.
+    pub fn written(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Takes back the last byte.
+    pub fn take_back(&mut self) {
+        self.0.pop();
+    }
+
+    /// Bytes as they stand.
+    pub fn copy(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
     }
 
     /// What was written, as a value that goes where values go.
@@ -62,6 +77,11 @@ impl Json {
         self.0.reserve(text.len() + 2);
         self.0.push(b'"');
         let mut rest = text.as_bytes();
+        if is_plain(rest) {
+            self.0.extend_from_slice(rest);
+            self.0.push(b'"');
+            return;
+        }
         while let Some(at) = first_special(rest) {
             self.0.extend_from_slice(&rest[..at]);
             self.escape(rest[at]);
@@ -156,6 +176,20 @@ impl Json {
             self.0.truncate(before);
             self.put("null");
         }
+    }
+
+    /// An object of texts.
+    pub fn texts<'a>(&mut self, members: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        self.put("{");
+        for (at, (name, value)) in members.into_iter().enumerate() {
+            if at > 0 {
+                self.put(",");
+            }
+            self.text(name);
+            self.put(":");
+            self.text(value);
+        }
+        self.put("}");
     }
 
     /// A list.

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Uri};
@@ -129,7 +129,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
+    /// Sends a request, now, and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
     /// connection turns out dead.
     ///
     /// # Cancel safety
@@ -139,11 +139,12 @@ impl Client {
     /// When no connection could be made within `connect_limit`, or it failed before the head was complete.
     pub async fn exchange(
         &self,
+        now: Instant,
         connect_limit: Duration,
         line: &Line,
         make: impl Fn() -> Request<Full<Bytes>>,
     ) -> Result<Exchange, ExchangeError> {
-        while let Some(mut kept) = self.pool.take() {
+        while let Some(mut kept) = self.pool.take(now) {
             if kept.sender.ready().await.is_err() {
                 continue;
             }
