@@ -181,7 +181,7 @@ async fn enter(call: &mut Call) -> Result<(), Failure> {
         Some(permit) => Ok(permit),
         None => {
             let gate = gate.clone();
-            queue(call, &gate).await
+            Box::pin(queue(call, &gate)).await
         }
     };
     call.global = Some(passed.map_err(|shut| match shut {
@@ -208,11 +208,11 @@ pub(super) enum Shut {
 pub(super) async fn pass(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Shut> {
     match gate.try_enter(Priority::Newcomer) {
         Some(permit) => Ok(permit),
-        None => queue(call, gate).await,
+        None => Box::pin(queue(call, gate)).await,
     }
 }
 
-/// The same for one that was not let in at once.
+/// The same for one that was not let in at once; most are, and do not carry the place for it.
 async fn queue(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Shut> {
     let (began, deadline) = (clock::now(), call.budget.deadline());
     let shared = call.ledger.shared().clone();

@@ -81,7 +81,7 @@ impl Call {
     ///
     /// # Errors
     /// What the client is to be told.
-    pub async fn run(&mut self) -> Result<(Attempt, Ready), Failure> {
+    pub async fn run(&mut self) -> Result<Box<(Attempt, Ready)>, Failure> {
         self.plan(clock::now()).await?;
         let mut choosing = Choosing::new(self.budget, self.rules(), self.route.targets.len());
         loop {
@@ -97,7 +97,7 @@ impl Call {
                 Err(None) => return Err(self.nobody(now)),
             };
             choosing = match self.stay(entering, now).await? {
-                Stayed::Served(served) => return Ok(*served),
+                Stayed::Served(served) => return Ok(served),
                 Stayed::Left(choosing) => *choosing,
             };
         }
@@ -180,7 +180,8 @@ impl Call {
             }
             Err(fault) => fault,
         };
-        let judged = judge::judge(self, attempt, &fault, clock::now()).await?;
+        // Apart, so that an attempt that serves does not carry the place for it.
+        let judged = Box::pin(judge::judge(self, attempt, &fault, clock::now())).await?;
         if fault.by_deadline {
             return Err(Failure::BudgetExhausted);
         }

@@ -111,11 +111,11 @@ async fn drive(shared: &Shared, mut call: Box<call::Call>) -> Response<Body> {
         () = poll_fn(|cx| ear.poll_reached(&shared.last_call, cx)) => None,
     };
     match done {
-        Some(Ok((attempt, ready))) => commit::show(call, attempt, ready).await,
-        Some(Err(failure)) => commit::fail(call, failure).await,
+        Some(Ok(shown)) => commit::show(call, shown).await,
+        Some(Err(failure)) => commit::failed(call, failure).await,
         None => {
             call.ledger.attempt_cancelled();
-            commit::fail(call, Failure::Draining).await
+            commit::failed(call, Failure::Draining).await
         }
     }
 }

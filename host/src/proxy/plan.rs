@@ -175,7 +175,7 @@ impl Call {
         }
         let mut left: Vec<usize> = order.filter(free).collect();
         if route.policy.asks_routers(left.len()) {
-            let scores = self.scores(&left, false, now).await?;
+            let scores = Box::pin(self.scores(&left, false, now)).await?;
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
             scored.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -204,14 +204,6 @@ impl Call {
         let asked = self.route.policy.rank(&self.ledger.facts, moment, &candidates).await;
         let (ranking, denied) = self.ledger.note_asked(asked);
         let key = |i: usize| self.route.targets[positions[i]].config.target.key.clone();
-        for (router, votes) in &ranking.votes {
-            self.ledger.decision.scores.extend(votes.iter().enumerate().map(|(i, vote)| ScoreRow {
-                target: key(i),
-                router: router.clone(),
-                score: vote.score,
-                reason: vote.reason.clone(),
-            }));
-        }
         if first {
             let row = |(i, facts): (usize, Candidate)| record::Choice {
                 target: key(i),
@@ -220,6 +212,14 @@ impl Call {
                 facts,
             };
             self.ledger.choices = Some(candidates.into_iter().enumerate().map(row).collect());
+        }
+        for (router, votes) in ranking.votes {
+            self.ledger.decision.scores.extend(votes.into_iter().enumerate().map(|(i, vote)| ScoreRow {
+                target: key(i),
+                router: router.clone(),
+                score: vote.score,
+                reason: vote.reason,
+            }));
         }
         if denied {
             return Err(Failure::PluginDenied);

@@ -14,6 +14,7 @@ use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper_util::rt::TokioTimer;
 use secrecy::ExposeSecret as _;
 use sluice_core::lens::wire::Wire;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -162,20 +163,23 @@ impl Client {
         self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
     }
 
-    async fn send(
+    /// The request goes out before there is a future, which would carry the place for it.
+    fn send(
         &self,
         mut connection: Connection,
         line: &Line,
         request: Request<Full<Bytes>>,
-    ) -> Result<Exchange, hyper::Error> {
+    ) -> impl Future<Output = Result<Exchange, hyper::Error>> {
         if matches!(connection.sender, Sender::Http1(_)) {
             line.uses(&connection.closed);
         }
-        let response = connection.sender.send(request, &self.upstream).await?;
-        let (head, incoming) = response.into_parts();
-        let body =
-            UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone(), self.tracker.clone());
-        Ok(Exchange { head, body })
+        let answer = connection.sender.send(request, &self.upstream);
+        async move {
+            let (head, incoming) = answer.await?.into_parts();
+            let (pool, tracker) = (self.pool.clone(), self.tracker.clone());
+            let body = UpstreamBody::new(incoming, connection, pool, line.clone(), tracker);
+            Ok(Exchange { head, body })
+        }
     }
 
     /// Apart, so that an exchange on a connection that is there does not carry the place for making one.
@@ -242,13 +246,13 @@ impl Sender {
         }
     }
 
-    async fn send(
+    fn send(
         &mut self,
         mut request: Request<Full<Bytes>>,
         upstream: &Upstream,
-    ) -> Result<Response<Incoming>, hyper::Error> {
+    ) -> impl Future<Output = Result<Response<Incoming>, hyper::Error>> + use<> {
         match self {
-            Self::Http1(sender) => sender.send_request(request).await,
+            Self::Http1(sender) => Either::Left(sender.send_request(request)),
             Self::Http2(sender) => {
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
                 parts.scheme =
@@ -258,7 +262,7 @@ impl Sender {
                     *request.uri_mut() = uri;
                 }
                 request.headers_mut().remove(http::header::HOST);
-                sender.send_request(request).await
+                Either::Right(sender.send_request(request))
             }
         }
     }
