@@ -11,7 +11,6 @@ use sluice_core::budget::{self, Budget};
 use sluice_core::decide::{NextTarget, RetriesLeft, RetryAllowance};
 use sluice_core::kind::{FailureKind, Role, TransportError};
 use sluice_core::lens::request::ChatRequest;
-use sluice_core::lens::splice::Edit;
 use sluice_core::machine::{After, Attempting, Choosing, Course, Entering, Outlook, Pausing, Rules};
 use sluice_core::verdict::Verdict;
 
@@ -85,12 +84,10 @@ impl Call {
         self.plan(clock::now()).await?;
         let mut choosing = Choosing::new(self.budget, self.rules(), self.route.targets.len());
         loop {
-            let mut now = clock::now();
+            let now = clock::now();
             let next = self.next_position(choosing.course(), now).await?;
-            if self.ledger.attempts() > 0 {
-                // Routers may have been asked.
-                now = clock::now();
-            }
+            // After an attempt routers may have been asked.
+            let now = if self.ledger.attempts() > 0 { clock::now() } else { now };
             let entering = match choosing.choose(next) {
                 Ok(entering) => entering,
                 Err(Some(last)) => return Err(last.failure),
@@ -138,11 +135,7 @@ impl Call {
                 Err(NotBegun::End(failure)) => return Err(failure),
             };
             entering = match after {
-                After::Retry(pausing) => {
-                    let again = self.pause(position, pausing).await?;
-                    now = clock::now();
-                    again
-                }
+                After::Retry(pausing) => self.pause(position, pausing).await?,
                 After::Switch { to, after } => {
                     self.leaves(after);
                     let (name, left) = (&self.route.config.name, to.course().left(clock::now()));
@@ -158,6 +151,7 @@ impl Call {
                     return Err(failure.failure);
                 }
             };
+            now = clock::now();
         }
     }
 
@@ -229,7 +223,9 @@ impl Call {
         let mut edits =
             limit.map_or_else(Vec::new, |limit| self.chat.output_limit.lowered(&self.chat.body, limit));
         self.ledger.max_tokens_lowered = limit.filter(|_| !edits.is_empty());
-        edits.extend(self.usage_edit());
+        // What makes the body ask for usage, where it is to be accounted.
+        let account = self.ledger.generation().config.account_usage;
+        edits.extend(self.chat.usage.ask.clone().filter(|_| account));
         self.chat.with_model(&target.config.target.model, &edits)
     }
 
@@ -286,12 +282,6 @@ impl Call {
             }
             fires = attempting.fires(now, progress.content());
         }
-    }
-
-    /// What makes the body ask for usage, where it is to be accounted.
-    fn usage_edit(&self) -> Option<Edit> {
-        let account = self.ledger.generation().config.account_usage;
-        self.chat.usage.ask.clone().filter(|_| account)
     }
 
     /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the

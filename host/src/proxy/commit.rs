@@ -69,7 +69,7 @@ pub(super) async fn show(mut call: Box<Call>, mut shown: Box<(Attempt, Ready)>) 
             }));
             drop(served(&mut call, attempt));
             let body = call.ledger.marked(body);
-            Body::full(body).runs(call.ledger.shared().running.token())
+            Body::full(body).runs(call.ledger.keep_running())
         }
     };
     let mut response = Response::new(body);

@@ -94,8 +94,8 @@ pub(super) struct Ledger {
     ended: Option<Instant>,
     /// Its place in a distributed trace; none: its spans are not kept.
     pub trace: Option<Box<Trace>>,
-    /// Until everything is said.
-    running: TaskTrackerToken,
+    /// Until everything is said; none: the answer has it.
+    running: Option<TaskTrackerToken>,
 }
 
 impl Ledger {
@@ -107,7 +107,7 @@ impl Ledger {
         id: Arc<str>,
     ) -> Self {
         Self {
-            running: shared.running.token(),
+            running: Some(shared.running.token()),
             route: None,
             tagger_denied: false,
             shared,
@@ -172,6 +172,11 @@ impl Ledger {
     pub fn calls(&mut self, caller: Option<Known>) {
         self.facts.caller = caller.as_ref().map(|caller| caller.config.name.clone());
         self.caller = caller;
+    }
+
+    /// What makes the call run, for what goes on when its books are closed.
+    pub fn keep_running(&mut self) -> TaskTrackerToken {
+        self.running.take().unwrap_or_else(|| self.shared.running.token())
     }
 
     /// Attempts begun so far.
@@ -306,7 +311,7 @@ impl Drop for Ledger {
         let facts = self.facts.clone();
         let (policy, telemetry) = (self.policy().clone(), self.shared.telemetry.clone());
         let (mut record, decision, overhead) = self.record(&ending);
-        let running = self.running.clone();
+        let running = self.keep_running();
         self.shared.tracker.spawn(async move {
             let asked = policy.tag(&facts, moment, &answer).await;
             for tag in asked.advice.into_iter().filter(|tag| tag.sink != Sink::Header) {

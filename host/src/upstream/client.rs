@@ -176,8 +176,7 @@ impl Client {
         let answer = connection.sender.send(request, &self.upstream);
         async move {
             let (head, incoming) = answer.await?.into_parts();
-            let (pool, tracker) = (self.pool.clone(), self.tracker.clone());
-            let body = UpstreamBody::new(incoming, connection, pool, line.clone(), tracker);
+            let body = UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone());
             Ok(Exchange { head, body })
         }
     }

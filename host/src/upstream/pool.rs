@@ -98,6 +98,11 @@ impl Pool {
         Arc::new(Self { kept: Mutex::default(), idle_for, tracker, stop })
     }
 
+    /// Owns what has to do with its connections.
+    pub fn tracker(&self) -> &TaskTracker {
+        &self.tracker
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -225,7 +225,7 @@ impl Metrics {
 
     fn ended(&self, ended: &RequestSummary<'_>, served: Option<&TargetSeries>) {
         self.with_route(ended.model, |route| {
-            route.ended(served, ended.status, ended.outcome, ended.fallback).inc();
+            route.ended(served, ended.status, ended.outcome, ended.fallback);
             route.duration(ended.outcome).observe(ended.duration.as_secs_f64());
             route.attempts().observe(ended.attempts.into());
             if let Some(first) = ended.first_content.filter(|_| ended.stream) {
@@ -235,9 +235,7 @@ impl Metrics {
                 route.overhead().observe(overhead.as_secs_f64());
             }
             if let Some(usage) = ended.usage {
-                let [input, output] = route.tokens(served, usage);
-                input.inc_by(usage.input);
-                output.inc_by(usage.output);
+                route.tokens(served, usage);
             }
         });
     }
@@ -250,7 +248,7 @@ impl Metrics {
                 target.duration(ended.role).observe(to_commit.as_secs_f64());
             }
             if let AttemptResult::Failed(kind) = ended.result {
-                target.failures(kind, ended.status, ended.role).inc();
+                target.failure(kind, ended.status, ended.role);
             }
         });
     }
