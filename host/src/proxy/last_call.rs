@@ -71,21 +71,49 @@ impl Ear {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::task::Wake;
+    use std::time::Duration;
 
     use super::*;
 
-    #[tokio::test]
-    async fn whoever_listens_is_woken_also_in_another_task_than_it_began_in() {
+    /// Whether anybody was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn whoever_listens_is_woken_also_in_another_task_than_it_began_in() {
+        for elsewhere in [false, true] {
+            let (last_call, woken) = (LastCall::default(), Arc::new(Woken::default()));
+            let waker = Waker::from(woken.clone());
+            let mut ear = Ear::default();
+            if elsewhere {
+                assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_pending());
+            }
+            let mut cx = Context::from_waker(&waker);
+            assert!(ear.poll_reached(&last_call, &mut cx).is_pending());
+            assert!(!woken.0.load(Ordering::Acquire));
+            last_call.announce();
+            assert!(woken.0.load(Ordering::Acquire), "{elsewhere}");
+            assert!(ear.poll_reached(&last_call, &mut cx).is_ready());
+            assert!(Ear::default().poll_reached(&last_call, &mut cx).is_ready());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_hears_of_it_before_and_after() {
         let last_call = LastCall::default();
-        let mut ear = Ear::default();
-        assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_pending());
-        let heard = poll_fn(|cx| ear.poll_reached(&last_call, cx));
-        tokio::join!(heard, async {
+        let waits = tokio::time::timeout(Duration::from_secs(1), last_call.reached());
+        let (heard, ()) = tokio::join!(waits, async {
             tokio::task::yield_now().await;
             last_call.announce();
         });
-        assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_ready());
-        assert!(Ear::default().poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_ready());
+        assert_eq!(heard, Ok(()));
+        last_call.reached().await;
     }
 }
