@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sluice_core::lens::scan::{first_special, is_plain};
+use sluice_core::lens::scan::first_special;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
@@ -77,11 +77,6 @@ impl Json {
         self.0.reserve(text.len() + 2);
         self.0.push(b'"');
         let mut rest = text.as_bytes();
-        if is_plain(rest) {
-            self.0.extend_from_slice(rest);
-            self.0.push(b'"');
-            return;
-        }
         while let Some(at) = first_special(rest) {
             self.0.extend_from_slice(&rest[..at]);
             self.escape(rest[at]);

@@ -19,25 +19,6 @@ pub fn first_special(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether nothing in these bytes is special: what a writer asks of each text.
-#[must_use]
-pub fn is_plain(bytes: &[u8]) -> bool {
-    if bytes.len() > SHORT {
-        return first_special(bytes).is_none();
-    }
-    // Of eight bytes and more the last word overlaps the one before it; what is shorter is filled up.
-    let (words, rest) = bytes.as_chunks::<8>();
-    let last = bytes.last_chunk::<8>().copied().unwrap_or_else(|| {
-        let mut filled = [b' '; 8];
-        filled[..rest.len()].copy_from_slice(rest);
-        filled
-    });
-    let found = words
-        .iter()
-        .fold(marks(u64::from_le_bytes(last)), |found, word| found | marks(u64::from_le_bytes(*word)));
-    found == 0
-}
-
 fn in_steps(bytes: &[u8]) -> Option<usize> {
     let (steps, rest) = bytes.as_chunks::<WIDE>();
     for (at, step) in steps.iter().enumerate() {
@@ -90,7 +71,6 @@ mod tests {
                     let mut text = vec![b'a'; before + 1 + after];
                     text[before] = byte;
                     assert_eq!(first_special(&text), special.then_some(before), "{byte} {before} {after}");
-                    assert_eq!(is_plain(&text), !special, "{byte} {before} {after}");
                 }
             }
         }
