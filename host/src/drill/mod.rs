@@ -15,6 +15,7 @@ mod reading;
 mod report;
 mod stage;
 mod times;
+mod told;
 
 use std::io::{self, Write};
 use std::sync::Arc;

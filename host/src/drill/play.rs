@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use sluice_core::kind::Role;
-
 use super::expect::{calls, expect, task};
-use super::judge::{Facts, Told, judge};
+use super::judge::{Facts, judge};
 use super::load::{Call, Load, route_header};
 use super::order::{Form, Order, Scenario};
 use super::reading::Reading;
 use super::report::Row;
 use super::stage::{Stage, StageError, running};
 use super::times::Times;
+use super::told::{first_choice, told};
 use crate::config::{Config, Route};
-use crate::telemetry::decisions::Entry;
 
 /// Longer than the budget no answer takes to begin; this is for its end.
 const AFTER_BUDGET: Duration = Duration::from_secs(30);
@@ -56,7 +54,7 @@ impl Play<'_> {
         let load = self.load(&stage);
         load.run(&self.name("warm"), concurrency, concurrency, &stage.tracker, self.done).await?;
         let before = stage.at_rest().await?;
-        let (failing, warmed) = first_choice(&stage.decisions(), self.route);
+        let (failing, warmed) = first_choice(&stage.decisions()?, self.route);
         let seen_before = stage.seen();
         stage.behave(&failing, self.scenario.behaviour());
         let name = self.name("call");
@@ -72,7 +70,7 @@ impl Play<'_> {
                 (target, count.saturating_sub(before))
             })
             .collect();
-        let told = told(&stage.decisions(), &name);
+        let told = told(&stage.decisions()?, &name);
         let facts = Facts {
             form: self.form,
             route: self.route,
@@ -179,37 +177,6 @@ fn times(calls: &[Call]) -> Option<Times> {
 
 fn first_times(calls: &[Call]) -> Option<Times> {
     Times::of(calls.iter().filter_map(|call| call.first))
-}
-
-/// The target that has served most of the warm-up, of equals the first in configured order, and how often; the
-/// first of the route where nobody has.
-fn first_choice(entries: &[Arc<Entry>], route: &Route) -> (Arc<str>, usize) {
-    let served = |target: &str| {
-        let all = entries.iter().filter_map(|entry| entry.record.served.as_ref());
-        all.filter(|served| *served.target == *target).count()
-    };
-    let targets = route.targets.iter().map(|target| (target.target.key.clone(), served(&target.target.key)));
-    // The last of equals is the greatest to `max_by_key`, so the order is turned round.
-    let most = targets.rev().max_by_key(|(_, count)| *count);
-    most.unwrap_or_else(|| (route.name.clone(), 0))
-}
-
-/// What the gateway told about calls whose id begins with `name`.
-fn told(entries: &[Arc<Entry>], name: &str) -> BTreeMap<String, Told> {
-    let ours = entries.iter().filter(|entry| entry.record.request_id.starts_with(name));
-    ours.map(|entry| {
-        let record = &entry.record;
-        let target = |n: u32| record.attempts.iter().find(|attempt| attempt.n == n).map(|a| a.target.clone());
-        let lessons = entry.decision.verdicts.iter().filter_map(|row| Some((target(row.n)?, row.breaker)));
-        let told = Told {
-            outcome: record.outcome,
-            fallback: record.role == Role::Fallback,
-            attempts: record.attempts.iter().map(|a| (a.target.clone(), a.kind)).collect(),
-            lessons: lessons.collect(),
-        };
-        (record.request_id.to_string(), told)
-    })
-    .collect()
 }
 
 /// Compares with the healthy row, and breaks the promise of the tail where it is longer than allowed.

@@ -12,12 +12,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::client::{Ask, ClientError, Line};
+use super::told::{self, Shown};
 use crate::clock;
 use crate::config::{self, Caller, Config, Gate, KeyHash};
 use crate::gateway::{self, Gateway, Outside};
 use crate::mock::{self, Behaviour, Server, Settings};
 use crate::rig::{Folder, Instead, Metrics, harmless};
-use crate::telemetry::decisions::{Entry, Wanted};
+use crate::telemetry::decisions::Wanted;
 
 /// Between two words of a stand-in.
 const DELAY: Duration = Duration::from_millis(2);
@@ -40,6 +41,9 @@ pub enum StageError {
     /// The gateway gave no page.
     #[error("/metrics: {0}")]
     Client(#[from] ClientError),
+    /// What was decided is not shown as it should be.
+    #[error("/debug/decisions: {0}")]
+    Decisions(#[from] serde_json::Error),
     /// The temporary folder.
     #[error("the temporary folder of the drill: {0}")]
     Folder(#[from] std::io::Error),
@@ -131,8 +135,11 @@ impl Stage {
     }
 
     /// The last requests, as the gateway decided them.
-    pub fn decisions(&self) -> Vec<Arc<Entry>> {
-        self.gateway.telemetry().decisions().list(&Wanted::default()).entries
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn decisions(&self) -> Result<Vec<Shown>, StageError> {
+        Ok(told::read(&self.gateway.telemetry().decisions().list(&Wanted::default()).entries)?)
     }
 
     /// Waits until nothing runs any more, and gives what the metrics say then.

@@ -143,7 +143,7 @@ impl Prober {
             request
         };
         let answer = async {
-            let exchange = self.client.exchange(self.timeout, &line, make).await.ok()?;
+            let exchange = self.client.exchange(clock::now(), self.timeout, &line, make).await.ok()?;
             let status = exchange.head.status;
             exchange.body.finish_aside(());
             Some(status)

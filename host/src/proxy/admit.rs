@@ -18,9 +18,8 @@ use super::Shared;
 use super::call::Call;
 use super::caller;
 use super::error::Failure;
-use super::request::{REQUEST_ID, forwarded};
+use super::request::REQUEST_ID;
 use super::settle::Ledger;
-use super::trace;
 use crate::clock;
 use crate::generation::Route;
 use crate::state::{Gate, GateRefusal, Permit, Priority};
@@ -82,9 +81,8 @@ pub(super) async fn admit(
     wire: Wire,
 ) -> Result<Box<Call>, NotAdmitted> {
     match read(&mut ledger, request, wire).await {
-        Ok((route, chat, headers, budget)) => {
-            let retries = ledger.generation().cells.retry_budget.clone();
-            retries.call(ledger.arrival());
+        Ok(((route, chat, budget), headers)) => {
+            ledger.generation().cells.retry_budget.call(ledger.arrival());
             let mut call = Box::new(Call::new(ledger, route, chat, headers, budget));
             match enter(&mut call).await {
                 Ok(()) => Ok(call),
@@ -101,22 +99,24 @@ async fn read(
     ledger: &mut Ledger,
     request: Box<Request<Incoming>>,
     wire: Wire,
-) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), NotRead> {
+) -> Result<(Routed, HeaderMap), NotRead> {
     let (head, body) = (*request).into_parts();
-    let generation = ledger.generation().clone();
-    match caller::identify(&generation, &head.headers) {
+    match caller::identify(ledger.generation(), &head.headers) {
         Ok(caller) => ledger.calls(caller),
         Err(failure) => {
             ledger.shared().tracker.spawn(read_on(body));
             return Err(failure.into());
         }
     }
-    let limit = generation.config.limits.body;
+    let limit = ledger.generation().config.limits.body;
     let bytes = collect(body, limit, ledger.arrival() + BODY_WAIT, ledger.shared()).await?;
     // The client's own time to send it is not the gateway's.
     ledger.waited += clock::now().saturating_duration_since(ledger.arrival());
-    Ok(route(ledger, bytes, &head.headers, wire)?)
+    Ok((route(ledger, bytes, &head.headers, wire)?, head.headers))
 }
+
+/// A request that has a route: that, what was read of its body, and its time.
+pub(super) type Routed = (Arc<Route>, ChatRequest, Budget);
 
 /// Finds the route of a request whose body is there, and what plugins are told about it.
 ///
@@ -127,11 +127,10 @@ pub(super) fn route(
     bytes: Bytes,
     headers: &HeaderMap,
     wire: Wire,
-) -> Result<(Arc<Route>, ChatRequest, HeaderMap, Budget), Failure> {
-    let generation = ledger.generation().clone();
+) -> Result<Routed, Failure> {
     let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
     ledger.facts = facts(ledger, &chat, headers);
-    ledger.model = Some(ledger.facts.model.clone());
+    ledger.model = Some(chat.model.clone());
     let wish = match headers.get(&BUDGET) {
         None => None,
         Some(value) => {
@@ -140,17 +139,15 @@ pub(super) fn route(
             Some(wish.ok_or(Failure::Header { name: "x-sluice-budget-ms", expected })?)
         }
     };
-    let Some(route) = generation.route(&chat.model) else {
+    let Some(route) = ledger.generation().route(&chat.model).cloned() else {
         return Err(Failure::ModelNotFound { model: chat.model.to_string() });
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
-    ledger.policy = route.policy.clone();
+    ledger.route = Some(route.clone());
     ledger.model = Some(route.config.name.clone());
     caller::may_call(ledger, &route.config.name)?;
-    let mut headers = forwarded(headers, &generation.config.forward_headers, ledger.id());
-    trace::clear_state(ledger.trace.as_deref(), &mut headers);
-    Ok((route.clone(), chat, headers, budget))
+    Ok((route, chat, budget))
 }
 
 fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFacts {
@@ -179,8 +176,15 @@ fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFac
 async fn enter(call: &mut Call) -> Result<(), Failure> {
     // Until the call is in, this gives itself back, whoever turns it away.
     let spending = caller::enter(call).await?;
-    let gate = call.ledger.generation().global_gate().clone();
-    call.global = Some(pass(call, &gate).await.map_err(|shut| match shut {
+    let gate = call.ledger.generation().global_gate();
+    let passed = match gate.try_enter(Priority::Newcomer) {
+        Some(permit) => Ok(permit),
+        None => {
+            let gate = gate.clone();
+            Box::pin(queue(call, &gate)).await
+        }
+    };
+    call.global = Some(passed.map_err(|shut| match shut {
         Shut::Draining => Failure::Draining,
         Shut::Deadline => Failure::BudgetExhausted,
         Shut::Gate(GateRefusal::Full) => Failure::QueueFull,
@@ -202,9 +206,14 @@ pub(super) enum Shut {
 
 /// A permit of a gate, waited for inside the budget.
 pub(super) async fn pass(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Shut> {
-    if let Some(permit) = gate.try_enter(Priority::Newcomer) {
-        return Ok(permit);
+    match gate.try_enter(Priority::Newcomer) {
+        Some(permit) => Ok(permit),
+        None => Box::pin(queue(call, gate)).await,
     }
+}
+
+/// The same for one that was not let in at once; most are, and do not carry the place for it.
+async fn queue(call: &mut Call, gate: &Arc<Gate>) -> Result<Permit, Shut> {
     let (began, deadline) = (clock::now(), call.budget.deadline());
     let shared = call.ledger.shared().clone();
     let entered = tokio::select! {

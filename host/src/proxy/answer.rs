@@ -43,10 +43,11 @@ pub(super) async fn read(
             reader.judge(bytes).map(|answer| (answer, None)).map_err(|fault| *fault)
         }
         (Form::Document, true) => {
-            let answer = reader.unfolded(body, first).await?;
+            // Rare, and apart, so that the usual forms do not carry the place for it.
+            let answer = Box::pin(reader.unfolded(body, first)).await?;
             Ok((answer, Some(clock::now())))
         }
-        (Form::Events, false) => Ok((reader.folded(body, first, line).await?, None)),
+        (Form::Events, false) => Ok((Box::pin(reader.folded(body, first, line)).await?, None)),
     }
 }
 

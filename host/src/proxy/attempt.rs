@@ -124,7 +124,7 @@ pub(super) async fn run(
     expected: &Expected,
     progress: &Progress,
 ) -> Result<Ready, Fault> {
-    let sent = outgoing.client.exchange(outgoing.connect, outgoing.line, || {
+    let sent = outgoing.client.exchange(outgoing.begun, outgoing.connect, outgoing.line, || {
         progress.sent();
         outgoing.request()
     });

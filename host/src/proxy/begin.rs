@@ -69,19 +69,39 @@ impl From<Failure> for NotBegun {
     }
 }
 
+/// The permits of an attempt at a target, where all are free.
+///
+/// # Errors
+/// Those of the gates before the first that is full.
+fn at_once(target: &Target) -> Result<Vec<Permit>, Vec<Permit>> {
+    let mut permits = Vec::with_capacity(1);
+    for gate in target.cell.gates() {
+        match gate.try_enter(Priority::Newcomer) {
+            Some(permit) => permits.push(permit),
+            None => return Err(permits),
+        }
+    }
+    Ok(permits)
+}
+
 impl Call {
     /// Takes what an attempt needs: the ticket first, so that one call alone waits as the probe; then a
     /// credential and the permits.
     pub async fn place(&mut self, position: usize, now: Instant) -> Result<Place, NotBegun> {
-        let route = self.route.clone();
-        let target = &route.targets[position];
+        let target = &self.route.targets[position];
         let Ok(ticket) = target.cell.admit(now) else {
             self.ledger.skipped(target);
             return Err(NotBegun::Skipped);
         };
-        let (permits, waited) = self.permits(target).await?;
         // The clock is read again only where time can have passed.
-        let at = if waited { clock::now().max(now) } else { now };
+        let (permits, at) = match at_once(target) {
+            Ok(permits) => (permits, now),
+            Err(permits) => {
+                let permits = Box::pin(self.queue(position, permits)).await?;
+                (permits, clock::now().max(now))
+            }
+        };
+        let target = &self.route.targets[position];
         let failed = self.failed_with(target);
         let credential = match target.upstream.pick(at, &failed) {
             Pick::Lease(lease) => Some(lease),
@@ -96,8 +116,7 @@ impl Call {
 
     /// Begins the attempt that has its place.
     pub fn begin(&mut self, position: usize, place: Place, now: Instant) -> Attempt {
-        let route = self.route.clone();
-        let target = &route.targets[position];
+        let target = &self.route.targets[position];
         let Place { ticket, credential, permits, at: _ } = place;
         let (input, output) = self.estimate();
         self.ledger.quota = target.upstream.uses(now, input.saturating_add(output));
@@ -111,18 +130,18 @@ impl Call {
         Attempt { position, number, started: now, ticket, credential, hold }
     }
 
-    /// The permits of one attempt, and whether one was waited for. A call that has to wait gives its global permit
+    /// The permits of an attempt that are not among these, waited for. A call that has to wait gives its global permit
     /// back meanwhile, and takes one again ahead of newcomers.
-    async fn permits(&mut self, target: &Target) -> Result<(Vec<Permit>, bool), NotBegun> {
-        let (mut permits, mut waited) = (Vec::with_capacity(1), false);
+    async fn queue(&mut self, position: usize, mut permits: Vec<Permit>) -> Result<Vec<Permit>, NotBegun> {
+        let route = self.route.clone();
+        let target = &route.targets[position];
         let deadline = self.budget.deadline();
-        for gate in target.cell.gates() {
+        for gate in target.cell.gates().skip(permits.len()) {
             if let Some(permit) = gate.try_enter(Priority::Newcomer) {
                 permits.push(permit);
                 continue;
             }
             let began = clock::now();
-            waited = true;
             self.global = None;
             let shared = self.ledger.shared().clone();
             // In this order: a failure that opens the target also sets free the place that is waited for.
@@ -154,7 +173,7 @@ impl Call {
                 Some(GateRefusal::TimedOut) => return Err(NotBegun::Saturated(Failure::QueueTimeout)),
             }
         }
-        Ok((permits, waited))
+        Ok(permits)
     }
 
     async fn regain(&mut self, began: Instant) -> Result<(), Failure> {

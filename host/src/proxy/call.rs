@@ -11,7 +11,6 @@ use sluice_core::budget::{self, Budget};
 use sluice_core::decide::{NextTarget, RetriesLeft, RetryAllowance};
 use sluice_core::kind::{FailureKind, Role, TransportError};
 use sluice_core::lens::request::ChatRequest;
-use sluice_core::lens::splice::Edit;
 use sluice_core::machine::{After, Attempting, Choosing, Course, Entering, Outlook, Pausing, Rules};
 use sluice_core::verdict::Verdict;
 
@@ -23,7 +22,6 @@ use super::judge::{self, Judged};
 use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
-use super::trace;
 use crate::clock;
 use crate::config::{CommitRule, MinBudget};
 use crate::generation::{Route, Target};
@@ -39,7 +37,7 @@ pub(super) struct Call {
     pub route: Arc<Route>,
     /// Its body and what was read from it.
     pub chat: ChatRequest,
-    /// Headers that go upstream.
+    /// The client's headers.
     pub headers: HeaderMap,
     /// Its time.
     pub budget: Budget,
@@ -82,18 +80,21 @@ impl Call {
     ///
     /// # Errors
     /// What the client is to be told.
-    pub async fn run(&mut self) -> Result<(Attempt, Ready), Failure> {
+    pub async fn run(&mut self) -> Result<Box<(Attempt, Ready)>, Failure> {
         self.plan(clock::now()).await?;
         let mut choosing = Choosing::new(self.budget, self.rules(), self.route.targets.len());
         loop {
-            let next = self.next_position(choosing.course(), clock::now()).await?;
+            let now = clock::now();
+            let next = self.next_position(choosing.course(), now).await?;
+            // After an attempt routers may have been asked.
+            let now = if self.ledger.attempts() > 0 { clock::now() } else { now };
             let entering = match choosing.choose(next) {
                 Ok(entering) => entering,
                 Err(Some(last)) => return Err(last.failure),
-                Err(None) => return Err(self.nobody(clock::now())),
+                Err(None) => return Err(self.nobody(now)),
             };
-            choosing = match self.stay(entering).await? {
-                Stayed::Served(served) => return Ok(*served),
+            choosing = match self.stay(entering, now).await? {
+                Stayed::Served(served) => return Ok(served),
                 Stayed::Left(choosing) => *choosing,
             };
         }
@@ -111,10 +112,10 @@ impl Call {
         }
     }
 
-    async fn stay(&mut self, mut entering: Entering<Judged>) -> Result<Stayed, Failure> {
+    async fn stay(&mut self, mut entering: Entering<Judged>, mut now: Instant) -> Result<Stayed, Failure> {
         let position = entering.position();
         loop {
-            let after = match self.place(position, clock::now()).await {
+            let after = match self.place(position, now).await {
                 Ok(place) => match self.attempt(entering, place).await? {
                     Tried::Served(served) => return Ok(Stayed::Served(served)),
                     Tried::Failed(after) => *after,
@@ -150,6 +151,7 @@ impl Call {
                     return Err(failure.failure);
                 }
             };
+            now = clock::now();
         }
     }
 
@@ -172,7 +174,8 @@ impl Call {
             }
             Err(fault) => fault,
         };
-        let judged = judge::judge(self, attempt, &fault, clock::now()).await?;
+        // Apart, so that an attempt that serves does not carry the place for it.
+        let judged = Box::pin(judge::judge(self, attempt, &fault, clock::now())).await?;
         if fault.by_deadline {
             return Err(Failure::BudgetExhausted);
         }
@@ -220,7 +223,9 @@ impl Call {
         let mut edits =
             limit.map_or_else(Vec::new, |limit| self.chat.output_limit.lowered(&self.chat.body, limit));
         self.ledger.max_tokens_lowered = limit.filter(|_| !edits.is_empty());
-        edits.extend(self.usage_edit());
+        // What makes the body ask for usage, where it is to be accounted.
+        let account = self.ledger.generation().config.account_usage;
+        edits.extend(self.chat.usage.ask.clone().filter(|_| account));
         self.chat.with_model(&target.config.target.model, &edits)
     }
 
@@ -239,9 +244,11 @@ impl Call {
             line: &attempt.hold.line,
             path: self.chat.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
-            headers: &self.headers,
-            traceparent: trace::of_attempt(self.ledger.trace.as_deref()),
+            headers: (&self.headers, &generation.config.forward_headers),
+            request_id: self.ledger.id(),
+            trace: self.ledger.trace.as_deref(),
             body,
+            begun: attempt.started,
             connect: self.route.config.connect,
         };
         let expected = Expected {
@@ -275,12 +282,6 @@ impl Call {
             }
             fires = attempting.fires(now, progress.content());
         }
-    }
-
-    /// What makes the body ask for usage, where it is to be accounted.
-    fn usage_edit(&self) -> Option<Edit> {
-        let account = self.ledger.generation().config.account_usage;
-        self.chat.usage.ask.clone().filter(|_| account)
     }
 
     /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the

@@ -1,6 +1,8 @@
 //! The moment an answer is shown: taggers are asked, the head is made, the body begins. And its counterpart,
 //! the error that is shown when there is no answer.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
@@ -24,10 +26,10 @@ use super::settle::Ledger;
 use crate::clock;
 
 /// Shows the answer of an attempt.
-pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready) -> Response<Body> {
+pub(super) async fn show(mut call: Box<Call>, mut shown: Box<(Attempt, Ready)>) -> Response<Body> {
     let now = clock::now();
-    let route = call.route.clone();
-    let target = &route.targets[attempt.position];
+    let (attempt, ready) = &mut *shown;
+    let target = &call.route.targets[attempt.position];
     let took = now.saturating_duration_since(attempt.started);
     let probe = attempt.ticket.is_probe();
     attempt.ticket.commit();
@@ -44,9 +46,10 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
     let upstream_id = upstream_request_id(&ready.headers);
     call.ledger.commits(target, ready.status, ready.first_content.is_some(), upstream_id, now);
     let Some(tags) = tags(&mut call.ledger, None, 200, now).await else {
-        drop(attempt);
-        return fail(call, Failure::PluginDenied).await;
+        drop(shown);
+        return failed(call, Failure::PluginDenied).await;
     };
+    let (attempt, ready) = *shown;
     let mut head = HeaderMap::with_capacity(20);
     returned(&ready.headers, &call.ledger.generation().config.return_headers, &mut head);
     add_own(&mut call.ledger, tags, &mut head);
@@ -66,12 +69,20 @@ pub(super) async fn show(mut call: Box<Call>, mut attempt: Attempt, ready: Ready
             }));
             drop(served(&mut call, attempt));
             let body = call.ledger.marked(body);
-            Body::full(body).runs(call.ledger.shared().running.token())
+            Body::full(body).runs(call.ledger.keep_running())
         }
     };
     let mut response = Response::new(body);
     *response.headers_mut() = head;
     response
+}
+
+/// Shows why a routed request has no answer: apart, so that a call that has one does not carry the place for it.
+pub(super) fn failed(
+    call: Box<Call>,
+    failure: Failure,
+) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+    Box::pin(fail(call, failure))
 }
 
 /// Shows why a routed request has no answer.
@@ -116,11 +127,10 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
 
 /// Asks the taggers; none: one that must answer could not.
 async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16, now: Instant) -> Option<Vec<Tag>> {
-    let policy = ledger.policy.clone();
     let answer = ledger.answer_facts(TagPhase::Head, ending, status, now);
     let moment = ledger.moment(ledger.attempts(), now);
     if !ledger.tagger_denied {
-        let asked = policy.tag(&ledger.facts, moment, &answer).await;
+        let asked = ledger.policy().tag(&ledger.facts, moment, &answer).await;
         let (tags, denied) = ledger.note_asked(asked);
         if !denied {
             ledger.keep_record_tags(&tags);
@@ -130,7 +140,7 @@ async fn tags(ledger: &mut Ledger, ending: Option<&Ending>, status: u16, now: In
     }
     // What is refused anyway says what it can.
     ending?;
-    let asked = policy.tag_refusal(&ledger.facts, moment, &answer).await;
+    let asked = ledger.policy().tag_refusal(&ledger.facts, moment, &answer).await;
     Some(ledger.note_asked(asked).0)
 }
 

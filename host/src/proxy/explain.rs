@@ -157,7 +157,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
     let generation = ledger.generation().clone();
     ledger.calls(dry.caller.as_ref().and_then(|name| caller::named(&generation, name)));
     let routed = admit::route(&mut ledger, dry.body.clone(), &dry.headers, dry.wire);
-    let (route, chat, headers, budget) = match routed {
+    let (route, chat, budget) = match routed {
         Ok(routed) => routed,
         Err(failure) => {
             let facts = ledger.facts.clone();
@@ -167,7 +167,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
             return explained;
         }
     };
-    let mut call = Box::new(Call::new(ledger, route, chat, headers, budget));
+    let mut call = Box::new(Call::new(ledger, route, chat, dry.headers.clone(), budget));
     let mut explained = Explained::of(call.ledger.facts.clone());
     explained.route = Some((call.route.config.clone(), call.budget.total()));
     let now = clock::now();

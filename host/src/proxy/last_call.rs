@@ -3,17 +3,20 @@
 //! Streams look at it each time they are polled, so looking must cost next to nothing: one flag, and a
 //! registration that is made once for as long as the same task polls.
 
+use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 /// Whether the moment has come.
 #[derive(Debug, Default)]
 pub struct LastCall {
     reached: AtomicBool,
-    token: CancellationToken,
+    told: Arc<Notify>,
 }
 
 impl LastCall {
@@ -21,7 +24,7 @@ impl LastCall {
     pub fn announce(&self) {
         // The flag first: whoever is woken sees it.
         self.reached.store(true, Ordering::Release);
-        self.token.cancel();
+        self.told.notify_waiters();
     }
 
     /// Whether it has come.
@@ -31,13 +34,17 @@ impl LastCall {
 
     /// Ready once it has come; for waits that are few.
     pub async fn reached(&self) {
-        self.token.cancelled().await;
+        // Made before looking, it hears of what happens from here on.
+        let told = self.told.notified();
+        if !self.is_reached() {
+            told.await;
+        }
     }
 }
 
 /// One that listens for it.
 #[derive(Default)]
-pub(super) struct Ear(Option<(Waker, Pin<Box<WaitForCancellationFutureOwned>>)>);
+pub(super) struct Ear(Option<(Waker, Pin<Box<OwnedNotified>>)>);
 
 impl Ear {
     /// Ready once the moment has come.
@@ -52,7 +59,10 @@ impl Ear {
                 wait.as_mut().poll(cx)
             }
             none => {
-                let wait = Box::pin(last_call.token.clone().cancelled_owned());
+                let wait = Box::pin(last_call.told.clone().notified_owned());
+                if last_call.is_reached() {
+                    return Poll::Ready(());
+                }
                 none.insert((cx.waker().clone(), wait)).1.as_mut().poll(cx)
             }
         }
@@ -61,21 +71,49 @@ impl Ear {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::task::Wake;
+    use std::time::Duration;
 
     use super::*;
 
-    #[tokio::test]
-    async fn whoever_listens_is_woken_also_in_another_task_than_it_began_in() {
+    /// Whether anybody was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn whoever_listens_is_woken_also_in_another_task_than_it_began_in() {
+        for elsewhere in [false, true] {
+            let (last_call, woken) = (LastCall::default(), Arc::new(Woken::default()));
+            let waker = Waker::from(woken.clone());
+            let mut ear = Ear::default();
+            if elsewhere {
+                assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_pending());
+            }
+            let mut cx = Context::from_waker(&waker);
+            assert!(ear.poll_reached(&last_call, &mut cx).is_pending());
+            assert!(!woken.0.load(Ordering::Acquire));
+            last_call.announce();
+            assert!(woken.0.load(Ordering::Acquire), "{elsewhere}");
+            assert!(ear.poll_reached(&last_call, &mut cx).is_ready());
+            assert!(Ear::default().poll_reached(&last_call, &mut cx).is_ready());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_hears_of_it_before_and_after() {
         let last_call = LastCall::default();
-        let mut ear = Ear::default();
-        assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_pending());
-        let heard = poll_fn(|cx| ear.poll_reached(&last_call, cx));
-        tokio::join!(heard, async {
+        let waits = tokio::time::timeout(Duration::from_secs(1), last_call.reached());
+        let (heard, ()) = tokio::join!(waits, async {
             tokio::task::yield_now().await;
             last_call.announce();
         });
-        assert!(ear.poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_ready());
-        assert!(Ear::default().poll_reached(&last_call, &mut Context::from_waker(Waker::noop())).is_ready());
+        assert_eq!(heard, Ok(()));
+        last_call.reached().await;
     }
 }

@@ -82,7 +82,7 @@ pub async fn call(
         match admit::admit(ledger, request, wire).await {
             Ok(call) => {
                 set_write_limit(call.route.config.client_write);
-                Box::pin(drive(call)).await
+                Box::pin(drive(shared, call)).await
             }
             Err(NotAdmitted::Refused(ledger, failure)) => refuse(ledger, failure).await,
             // Nobody is there to read it; the books say so.
@@ -103,8 +103,7 @@ fn refuse(ledger: Box<Ledger>, failure: Failure) -> Pin<Box<dyn Future<Output = 
     Box::pin(async move { commit::refuse(ledger, &failure).await })
 }
 
-async fn drive(mut call: Box<call::Call>) -> Response<Body> {
-    let shared = call.ledger.shared().clone();
+async fn drive(shared: &Shared, mut call: Box<call::Call>) -> Response<Body> {
     let mut ear = Ear::default();
     let done = tokio::select! {
         biased;
@@ -112,11 +111,11 @@ async fn drive(mut call: Box<call::Call>) -> Response<Body> {
         () = poll_fn(|cx| ear.poll_reached(&shared.last_call, cx)) => None,
     };
     match done {
-        Some(Ok((attempt, ready))) => commit::show(call, attempt, ready).await,
-        Some(Err(failure)) => commit::fail(call, failure).await,
+        Some(Ok(shown)) => commit::show(call, shown).await,
+        Some(Err(failure)) => commit::failed(call, failure).await,
         None => {
             call.ledger.attempt_cancelled();
-            commit::fail(call, Failure::Draining).await
+            commit::failed(call, Failure::Draining).await
         }
     }
 }

@@ -156,7 +156,7 @@ impl Call {
         now: Instant,
     ) -> Result<Option<usize>, Failure> {
         let after = self.choice.after.take();
-        let route = self.route.clone();
+        let route = &self.route;
         let may = |p: &usize| match after {
             Some((FailureKind::ContextLengthExceeded, left)) => {
                 let context = route.targets[*p].config.target.facts.context;
@@ -169,12 +169,13 @@ impl Call {
         let mut order = self.choice.order.iter().copied();
         if self.ledger.attempts() == 0 {
             // The plan has just been made: nobody is asked again, and how the others stand does not matter yet.
-            self.choice.current = order.find(free);
-            return Ok(self.choice.current);
+            let first = order.find(free);
+            self.choice.current = first;
+            return Ok(first);
         }
         let mut left: Vec<usize> = order.filter(free).collect();
         if route.policy.asks_routers(left.len()) {
-            let scores = self.scores(&left, false, now).await?;
+            let scores = Box::pin(self.scores(&left, false, now)).await?;
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
             scored.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -197,21 +198,12 @@ impl Call {
         if !self.route.policy.asks_routers(positions.len()) {
             return Ok(vec![Some(1.0); positions.len()]);
         }
-        let route = self.route.clone();
         let candidates: Vec<Candidate> =
             positions.iter().map(|&p| self.target(p).cell.candidate_numbers(now)).collect();
         let moment = self.ledger.moment(self.ledger.attempts() + 1, now);
-        let asked = route.policy.rank(&self.ledger.facts, moment, &candidates).await;
+        let asked = self.route.policy.rank(&self.ledger.facts, moment, &candidates).await;
         let (ranking, denied) = self.ledger.note_asked(asked);
         let key = |i: usize| self.route.targets[positions[i]].config.target.key.clone();
-        for (router, votes) in &ranking.votes {
-            self.ledger.decision.scores.extend(votes.iter().enumerate().map(|(i, vote)| ScoreRow {
-                target: key(i),
-                router: router.clone(),
-                score: vote.score,
-                reason: vote.reason.clone(),
-            }));
-        }
         if first {
             let row = |(i, facts): (usize, Candidate)| record::Choice {
                 target: key(i),
@@ -220,6 +212,14 @@ impl Call {
                 facts,
             };
             self.ledger.choices = Some(candidates.into_iter().enumerate().map(row).collect());
+        }
+        for (router, votes) in ranking.votes {
+            self.ledger.decision.scores.extend(votes.into_iter().enumerate().map(|(i, vote)| ScoreRow {
+                target: key(i),
+                router: router.clone(),
+                score: vote.score,
+                reason: vote.reason,
+            }));
         }
         if denied {
             return Err(Failure::PluginDenied);

@@ -1,14 +1,15 @@
 //! The request as a target gets it: the client's own bytes with the target's model, headers by allow-list,
 //! the target's own credential and host.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use http_body_util::Full;
 
-use super::trace::TRACEPARENT;
+use super::trace::{self, TRACEPARENT};
 use crate::config;
+use crate::telemetry::traces::Trace;
 use crate::upstream::{Client, Line};
 
 /// One request to one target, ready to be sent, and sent again when a reused connection turns out dead.
@@ -21,12 +22,16 @@ pub(super) struct Outgoing<'a> {
     pub path: &'a str,
     /// Which of its credentials to use.
     pub credential: Option<usize>,
-    /// Headers of the client that may pass, and our own.
-    pub headers: &'a HeaderMap,
-    /// The span that the upstream's belong to, in the place of the client's; none: the client's headers go on.
-    pub traceparent: Option<HeaderValue>,
+    /// Headers of the client, and which of them may pass beside the usual ones.
+    pub headers: (&'a HeaderMap, &'a [HeaderName]),
+    /// Our own.
+    pub request_id: &'a str,
+    /// The trace that the upstream's spans belong to; none: the client's headers about one go on.
+    pub trace: Option<&'a Trace>,
     /// The body with the target's model.
     pub body: Bytes,
+    /// When the attempt began.
+    pub begun: Instant,
     /// Resolution, TCP, TLS.
     pub connect: Duration,
 }
@@ -36,10 +41,13 @@ impl Outgoing<'_> {
     pub fn request(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = http::Method::POST;
-        *request.headers_mut() = self.headers.clone();
-        if let Some(traceparent) = &self.traceparent {
-            request.headers_mut().insert(TRACEPARENT, traceparent.clone());
+        let (client, listed) = self.headers;
+        let mut headers = forwarded(client, listed, self.request_id);
+        trace::clear_state(self.trace, &mut headers);
+        if let Some(traceparent) = trace::of_attempt(self.trace) {
+            headers.insert(TRACEPARENT, traceparent);
         }
+        *request.headers_mut() = headers;
         self.client.address(&mut request, self.path, self.credential);
         request
     }
@@ -61,9 +69,9 @@ fn hop_headers(headers: &HeaderMap) -> Vec<String> {
 pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &str) -> HeaderMap {
     let hop = hop_headers(client);
     // With what belongs to the upstream it has room for the headers of an ordinary call.
-    let mut out = HeaderMap::with_capacity(6);
+    let mut out = HeaderMap::with_capacity(12);
     for (name, value) in client {
-        if PASSED.contains(name) || listed.contains(name) {
+        if PASSED.contains(name) || may_pass(listed, name) {
             pass(&mut out, &hop, name, value);
         }
     }
@@ -77,14 +85,18 @@ pub(super) fn forwarded(client: &HeaderMap, listed: &[HeaderName], request_id: &
 pub(super) fn returned(upstream: &HeaderMap, listed: &[HeaderName], into: &mut HeaderMap) {
     let hop = hop_headers(upstream);
     for (name, value) in upstream {
-        if listed.contains(name) {
+        if may_pass(listed, name) {
             pass(into, &hop, name, value);
         }
     }
 }
 
+fn may_pass(listed: &[HeaderName], name: &HeaderName) -> bool {
+    listed.contains(name) && !config::never_crosses(name.as_str())
+}
+
 fn pass(into: &mut HeaderMap, hop: &[String], name: &HeaderName, value: &HeaderValue) {
-    if !config::never_crosses(name.as_str()) && !hop.iter().any(|hop| hop == name.as_str()) {
+    if !hop.iter().any(|hop| hop == name.as_str()) {
         into.append(name.clone(), value.clone());
     }
 }
@@ -118,6 +130,7 @@ mod tests {
         names.sort_unstable();
         assert_eq!(names, ["content-type", "traceparent", "x-keep", "x-request-id"]);
         assert_eq!(sent.get("x-request-id").unwrap(), "ours");
+        assert!(!PASSED.iter().any(|name| config::never_crosses(name.as_str())));
     }
 
     #[test]

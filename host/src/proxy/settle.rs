@@ -25,7 +25,7 @@ use super::ending::Ending;
 use super::respond::AttemptView;
 use super::trace;
 use crate::clock;
-use crate::generation::{Generation, Target};
+use crate::generation::{Generation, Route, Target};
 use crate::policy::Policy;
 use crate::state::{QuotaUse, Spending};
 use crate::telemetry::decisions::Decision;
@@ -56,8 +56,8 @@ pub(super) struct Ledger {
     pub model: Option<Arc<str>>,
     /// Once the route is known.
     pub budget: Option<Budget>,
-    /// Who is asked: the route's, once it is known.
-    pub policy: Policy,
+    /// Once it is known.
+    pub route: Option<Arc<Route>>,
     /// A tagger that must answer could not: none is asked again.
     pub tagger_denied: bool,
     /// Who calls; none: callers have no keys.
@@ -90,10 +90,12 @@ pub(super) struct Ledger {
     pub decision: Decision,
     record_tags: BTreeMap<String, String>,
     ending: Option<Ending>,
+    /// When it had served to its end; none: the end is when its books are closed.
+    ended: Option<Instant>,
     /// Its place in a distributed trace; none: its spans are not kept.
     pub trace: Option<Box<Trace>>,
-    /// Until everything is said.
-    running: TaskTrackerToken,
+    /// Until everything is said; none: the answer has it.
+    running: Option<TaskTrackerToken>,
 }
 
 impl Ledger {
@@ -105,8 +107,8 @@ impl Ledger {
         id: Arc<str>,
     ) -> Self {
         Self {
-            running: shared.running.token(),
-            policy: generation.policy.clone(),
+            running: Some(shared.running.token()),
+            route: None,
             tagger_denied: false,
             shared,
             generation,
@@ -136,6 +138,7 @@ impl Ledger {
             decision: Decision::default(),
             record_tags: BTreeMap::new(),
             ending: None,
+            ended: None,
             trace: None,
         }
     }
@@ -155,6 +158,11 @@ impl Ledger {
         &self.generation
     }
 
+    /// Who is asked.
+    pub fn policy(&self) -> &Policy {
+        self.route.as_ref().map_or(&self.generation.policy, |route| &route.policy)
+    }
+
     /// What the gateway shares between requests.
     pub const fn shared(&self) -> &Arc<Shared> {
         &self.shared
@@ -164,6 +172,11 @@ impl Ledger {
     pub fn calls(&mut self, caller: Option<Known>) {
         self.facts.caller = caller.as_ref().map(|caller| caller.config.name.clone());
         self.caller = caller;
+    }
+
+    /// What makes the call run, for what goes on when its books are closed.
+    pub fn keep_running(&mut self) -> TaskTrackerToken {
+        self.running.take().unwrap_or_else(|| self.shared.running.token())
     }
 
     /// Attempts begun so far.
@@ -285,21 +298,20 @@ impl Drop for Ledger {
         self.stop_budget();
         self.settle_spending(ending.outcome);
         self.settle_quota();
-        let telemetry = self.shared.telemetry.clone();
         let trace = self.trace.take();
-        let asks = self.policy.wants_record_tags() && !self.tagger_denied;
+        let asks = self.policy().wants_record_tags() && !self.tagger_denied;
         if !asks || tokio::runtime::Handle::try_current().is_err() {
             let (record, decision, overhead) = self.record(&ending);
-            telemetry.settled(record, decision, overhead, trace);
+            self.shared.telemetry.settled(record, decision, overhead, trace);
             return;
         }
         let now = clock::now();
         let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status, now);
         let moment = self.moment(self.attempts(), now);
         let facts = self.facts.clone();
-        let policy = self.policy.clone();
+        let (policy, telemetry) = (self.policy().clone(), self.shared.telemetry.clone());
         let (mut record, decision, overhead) = self.record(&ending);
-        let running = self.running.clone();
+        let running = self.keep_running();
         self.shared.tracker.spawn(async move {
             let asked = policy.tag(&facts, moment, &answer).await;
             for tag in asked.advice.into_iter().filter(|tag| tag.sink != Sink::Header) {

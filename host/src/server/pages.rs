@@ -313,11 +313,10 @@ pub fn plugins(generation: u64, plugins: &[PluginStatus], replaced: &[PluginKind
 pub fn decisions(found: &Found) -> Page {
     #[derive(Serialize)]
     struct Shape<'a> {
-        decisions: Vec<&'a Entry>,
+        decisions: &'a [Entry],
         next: &'a str,
     }
-    let decisions = found.entries.iter().map(|entry| &**entry).collect();
-    Page::of(StatusCode::OK, &Shape { decisions, next: &found.next })
+    Page::of(StatusCode::OK, &Shape { decisions: &found.entries, next: &found.next })
 }
 
 fn text<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {

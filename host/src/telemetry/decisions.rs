@@ -1,9 +1,13 @@
 //! The last requests with everything that was decided about them, for `/debug/decisions`.
 //!
-//! Pushing shares the record and nothing is serialised until someone looks. The ring is bounded in requests,
-//! and each entry in bytes, because reasons and tags come from plugins.
+//! An entry is kept in one piece, which is soon put down and soon let go, where the many pieces it is made of would each
+//! be cold when the ring comes round to them. Its record is kept as it was written for the log; the rest is written when
+//! somebody looks. The ring is bounded in requests, and each entry in bytes, because reasons and tags come from plugins.
+
+mod packed;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -11,7 +15,7 @@ use sluice_core::kind::FailureKind;
 use sluice_core::verdict::{Action, BreakerEffect};
 
 use super::json::Json;
-use super::record::{Record, bound_list, bound_reasons, fields};
+use super::record::{FIELDS, bound_list, bound_reasons, maybe_float, maybe_text};
 
 /// Most verdicts and most scores of one entry.
 const MAX_ROWS: usize = 1024;
@@ -66,22 +70,57 @@ impl Decision {
 }
 
 /// One request of the ring.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its record.
-    pub record: Arc<Record>,
-    /// What was decided.
-    pub decision: Decision,
+    /// What is shown up to the verdicts, without its first brace; behind it [`packed`] scores and tags; and at the end the
+    /// id of the request.
+    bytes: Arc<[u8]>,
+    /// Where the second begins, and the third.
+    parts: [usize; 2],
+}
+
+impl Entry {
+    /// What is shown of the request `id`, whose bounded record was written as `line`, with what was decided about it.
+    pub fn new(mut line: Json, id: &str, mut decision: Decision) -> Self {
+        decision.bound();
+        line.take_back();
+        line.put(r#","verdicts":"#);
+        line.list(&decision.verdicts, verdict);
+        let mut bytes = line.finish();
+        let packed = bytes.len() - FIELDS;
+        packed::count(&mut bytes, decision.scores.len());
+        for row in &decision.scores {
+            packed::text(&mut bytes, Some(&row.target));
+            packed::text(&mut bytes, Some(&row.router));
+            packed::number(&mut bytes, row.score);
+            packed::text(&mut bytes, row.reason.as_deref());
+        }
+        packed::count(&mut bytes, decision.response_tags.len());
+        for (name, value) in &decision.response_tags {
+            packed::text(&mut bytes, Some(name));
+            packed::text(&mut bytes, Some(value));
+        }
+        let end = bytes.len() - FIELDS;
+        bytes.extend_from_slice(id.as_bytes());
+        Self { bytes: bytes[FIELDS..].into(), parts: [packed, end] }
+    }
+
+    fn is_of(&self, request_id: &str) -> bool {
+        self.bytes[self.parts[1]..] == *request_id.as_bytes()
+    }
 }
 
 /// The ring.
 #[derive(Debug)]
-pub struct Decisions(Mutex<Ring>);
+pub struct Decisions {
+    ring: Mutex<Ring>,
+    /// How many are kept. Changed while the ring is held.
+    keep: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct Ring {
-    entries: VecDeque<Arc<Entry>>,
-    keep: usize,
+    entries: VecDeque<Entry>,
     /// Tells this ring from that of another process, whose cursors mean nothing here.
     mark: u64,
     /// Requests that were ever added.
@@ -103,7 +142,7 @@ pub struct Wanted<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// Newest first.
-    pub entries: Vec<Arc<Entry>>,
+    pub entries: Vec<Entry>,
     /// Where to go on next time: the cursor for [`Wanted::after`].
     pub next: String,
 }
@@ -111,29 +150,34 @@ pub struct Found {
 impl Decisions {
     /// A ring of the last `keep` requests; 0 keeps none.
     pub fn new(keep: usize) -> Self {
-        Self(Mutex::new(Ring { entries: VecDeque::new(), keep, mark: fastrand::u64(..), pushed: 0 }))
+        let ring = Ring { entries: VecDeque::new(), mark: fastrand::u64(..), pushed: 0 };
+        Self { ring: Mutex::new(ring), keep: AtomicUsize::new(keep) }
     }
 
     /// Changes how many are kept; the oldest go first.
     pub fn resize(&self, keep: usize) {
         let mut ring = self.lock();
-        ring.keep = keep;
+        self.keep.store(keep, Ordering::Relaxed);
         let surplus = ring.entries.len().saturating_sub(keep);
         ring.entries.drain(..surplus);
     }
 
-    /// Adds a request that has ended. Its record must be bounded already.
-    pub fn push(&self, record: Arc<Record>, mut decision: Decision) {
-        decision.bound();
-        let entry = Arc::new(Entry { record, decision });
-        // What has to go is let go after the lock: it is made of many pieces, and other requests end meanwhile.
+    /// Whether any are kept.
+    pub fn keeps_any(&self) -> bool {
+        self.keep.load(Ordering::Relaxed) > 0
+    }
+
+    /// Adds a request that has ended.
+    pub fn push(&self, entry: Entry) {
+        // What has to go is let go after the lock: other requests end meanwhile.
         let _oldest = {
             let mut ring = self.lock();
-            if ring.keep == 0 {
+            let keep = self.keep.load(Ordering::Relaxed);
+            if keep == 0 {
                 return;
             }
             ring.pushed += 1;
-            let full = ring.entries.len() >= ring.keep;
+            let full = ring.entries.len() >= keep;
             let oldest = if full { ring.entries.pop_front() } else { None };
             ring.entries.push_back(entry);
             oldest
@@ -144,7 +188,7 @@ impl Decisions {
     pub fn list(&self, wanted: &Wanted<'_>) -> Found {
         let ring = self.lock();
         let new = wanted.after.and_then(|cursor| ring.since(cursor)).unwrap_or(usize::MAX);
-        let fits = |entry: &&Arc<Entry>| wanted.request_id.is_none_or(|id| &*entry.record.request_id == id);
+        let fits = |entry: &&Entry| wanted.request_id.is_none_or(|id| entry.is_of(id));
         let fitting = ring.entries.iter().rev().take(new).filter(fits);
         Found {
             entries: fitting.take(wanted.limit.unwrap_or(usize::MAX)).cloned().collect(),
@@ -153,7 +197,7 @@ impl Decisions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -169,56 +213,47 @@ impl Ring {
 
 impl Serialize for Entry {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let decision = &self.decision;
-        let mut out = Json::with_capacity(4096);
+        let [packed, end] = self.parts;
+        let mut packed = packed::Reader(&self.bytes[packed..end]);
+        let mut out = Json::with_capacity(2 * end);
         out.put("{");
-        fields(&mut out, &self.record);
-        out.put(r#","verdicts":"#);
-        out.list(&decision.verdicts, |out, row| out.value(&VerdictFields::of(row)));
+        out.copy(&self.bytes[..self.parts[0]]);
         out.put(r#","scores":"#);
-        out.list(&decision.scores, |out, row| out.value(&ScoreFields::of(row)));
+        let scores = packed.count();
+        out.list(0..scores, |out, _| score(out, &mut packed));
+        let tags = packed.count();
+        let tags = (0..tags).filter_map(|_| packed.text().zip(packed.text())).collect::<BTreeMap<_, _>>();
         out.put(r#","response_tags":"#);
-        out.value(
-            &decision.response_tags.iter().map(|(name, value)| (name, value)).collect::<BTreeMap<_, _>>(),
-        );
+        out.texts(tags);
         out.put("}");
         out.into_value().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
-#[derive(Serialize)]
-struct VerdictFields<'a> {
-    n: u32,
-    plugin: Option<&'a str>,
-    kind: &'static str,
-    action: &'static str,
-    breaker: &'static str,
+fn verdict(out: &mut Json, row: &VerdictRow) {
+    out.put(r#"{"n":"#);
+    out.number(row.n);
+    out.put(r#","plugin":"#);
+    maybe_text(out, row.plugin.as_deref());
+    out.put(r#","kind":"#);
+    out.word(row.kind.as_str());
+    out.put(r#","action":"#);
+    out.word(row.action.as_str());
+    out.put(r#","breaker":"#);
+    out.word(row.breaker.as_str());
+    out.put("}");
 }
 
-impl<'a> VerdictFields<'a> {
-    fn of(row: &'a VerdictRow) -> Self {
-        Self {
-            n: row.n,
-            plugin: row.plugin.as_deref(),
-            kind: row.kind.as_str(),
-            action: row.action.as_str(),
-            breaker: row.breaker.as_str(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ScoreFields<'a> {
-    target: &'a str,
-    router: &'a str,
-    score: Option<f64>,
-    reason: Option<&'a str>,
-}
-
-impl<'a> ScoreFields<'a> {
-    fn of(row: &'a ScoreRow) -> Self {
-        Self { target: &row.target, router: &row.router, score: row.score, reason: row.reason.as_deref() }
-    }
+fn score(out: &mut Json, row: &mut packed::Reader<'_>) {
+    out.put(r#"{"target":"#);
+    maybe_text(out, row.text());
+    out.put(r#","router":"#);
+    maybe_text(out, row.text());
+    out.put(r#","score":"#);
+    maybe_float(out, row.number());
+    out.put(r#","reason":"#);
+    maybe_text(out, row.text());
+    out.put("}");
 }
 
 #[cfg(test)]

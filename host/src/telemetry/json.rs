@@ -35,6 +35,21 @@ impl Json {
         self.0
     }
 
+    /// What was written so far.
+    pub fn written(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Takes back the last byte.
+    pub fn take_back(&mut self) {
+        self.0.pop();
+    }
+
+    /// Bytes as they stand.
+    pub fn copy(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
     /// What was written, as a value that goes where values go.
     ///
     /// # Errors
@@ -156,6 +171,20 @@ impl Json {
             self.0.truncate(before);
             self.put("null");
         }
+    }
+
+    /// An object of texts.
+    pub fn texts<'a>(&mut self, members: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        self.put("{");
+        for (at, (name, value)) in members.into_iter().enumerate() {
+            if at > 0 {
+                self.put(",");
+            }
+            self.text(name);
+            self.put(":");
+            self.text(value);
+        }
+        self.put("}");
     }
 
     /// A list.

@@ -21,8 +21,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tracing_subscriber::filter::Targets;
 
-use crate::config::Log;
-use decisions::{Decision, Decisions};
+use crate::config::{Log, LogFormat};
+use decisions::{Decision, Decisions, Entry};
 use events::{Event, PluginChange};
 use log::{LevelError, LineWriter};
 use metrics::{Metrics, MetricsError, Names, PluginReload, RequestSummary};
@@ -145,9 +145,21 @@ impl Telemetry {
         let inner = &*self.0;
         inner.metrics.request_ended(&summary(&record, overhead));
         record.bound();
-        let rules = inner.log.load();
-        if rules.log.records && !inner.writer.push(&record.line(rules.log.format)) {
+        let Log { records, format, .. } = inner.log.load().log;
+        let (as_json, kept) = (records && format == LogFormat::Json, inner.decisions.keeps_any());
+        let line = (as_json || kept).then(|| record::line(&record));
+        let taken = match &line {
+            Some(line) if as_json => inner.writer.push(line.written()),
+            _ => !records || inner.writer.push(&record.text()),
+        };
+        if !taken {
             inner.metrics.records_dropped(1);
+        }
+        if let Some(line) = line.filter(|_| kept) {
+            inner.decisions.push(Entry::new(line, &record.request_id, decision));
+        }
+        if trace.is_none() && !inner.records.is_wanted() {
+            return;
         }
         let record = Arc::new(record);
         if !inner.records.push(&record) {
@@ -160,7 +172,6 @@ impl Telemetry {
                 inner.metrics.spans_dropped(spans);
             }
         }
-        inner.decisions.push(record, decision);
     }
 
     /// Writes what is queued and takes nothing more; blocks the calling thread for at most `patience`. False:

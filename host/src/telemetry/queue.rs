@@ -66,9 +66,14 @@ impl RecordQueue {
         self.wanted.store(false, Ordering::Release);
     }
 
+    /// There is a store.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
     /// Puts a record in. False: there is a store, but no room for the record.
     pub fn push(&self, record: &Arc<Record>) -> bool {
-        if !self.wanted.load(Ordering::Acquire) {
+        if !self.is_wanted() {
             return true;
         }
         let weight = record.weight();
@@ -135,8 +140,7 @@ impl RecordQueue {
     /// How the store stands; none: there is none.
     pub fn standing(&self) -> Option<Standing> {
         let away = *self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = self.wanted.load(Ordering::Acquire);
-        wanted.then(|| Standing { away_since: away, spooled: self.spooled() })
+        self.is_wanted().then(|| Standing { away_since: away, spooled: self.spooled() })
     }
 
     /// Notes how many records the spool holds.

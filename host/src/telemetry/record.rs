@@ -17,7 +17,8 @@ use super::events::whole_ms;
 use super::log::line::{Line, clip};
 use crate::config::LogFormat;
 
-pub(super) use wire::{fields, token_source};
+pub use wire::line;
+pub(super) use wire::{FIELDS, maybe_float, maybe_text, token_source};
 
 /// Longest text of one field, bytes. Names of targets and callers come from the configuration and are not
 /// cut.
@@ -161,16 +162,8 @@ impl Record {
         fixed + attempts.sum::<usize>() + choices.sum::<usize>() + tags.sum::<usize>()
     }
 
-    /// The line of the log, without its line feed: JSON with every field, or one line for people with the
-    /// gist.
-    pub fn line(&self, format: LogFormat) -> Vec<u8> {
-        match format {
-            LogFormat::Json => wire::line(self),
-            LogFormat::Text => self.text(),
-        }
-    }
-
-    fn text(&self) -> Vec<u8> {
+    /// The line of the log for people, without its line feed: the gist.
+    pub(super) fn text(&self) -> Vec<u8> {
         let mut line = Line::new(LogFormat::Text, self.time, tracing::Level::INFO);
         line.text("event", "request");
         line.text("request_id", &self.request_id);

@@ -11,7 +11,6 @@ use http::header::CONTENT_ENCODING;
 use http_body::Body as _;
 use hyper::body::Incoming;
 use sluice_core::coding::{Coding, Decoder, UnknownCoding};
-use tokio_util::task::TaskTracker;
 
 use super::error::BodyError;
 use super::line::Line;
@@ -27,20 +26,14 @@ pub struct UpstreamBody {
     incoming: Incoming,
     /// Undoes a coding that nobody asked for.
     decoder: Option<Decoder>,
-    connection: Option<(Connection, Arc<Pool>)>,
+    connection: Option<Connection>,
+    pool: Arc<Pool>,
     line: Line,
-    tracker: TaskTracker,
 }
 
 impl UpstreamBody {
-    pub(super) fn new(
-        incoming: Incoming,
-        connection: Connection,
-        pool: Arc<Pool>,
-        line: Line,
-        tracker: TaskTracker,
-    ) -> Self {
-        Self { incoming, decoder: None, connection: Some((connection, pool)), line, tracker }
+    pub(super) fn new(incoming: Incoming, connection: Connection, pool: Arc<Pool>, line: Line) -> Self {
+        Self { incoming, decoder: None, connection: Some(connection), pool, line }
     }
 
     /// Reads on as the headers of the answer say. Asked for plain bytes, some upstreams compress all the same.
@@ -108,10 +101,10 @@ impl UpstreamBody {
 
     fn release(&mut self) {
         self.line.released();
-        if let Some((connection, pool)) = self.connection.take()
+        if let Some(connection) = self.connection.take()
             && matches!(connection.sender, Sender::Http1(_))
         {
-            pool.put(connection);
+            self.pool.put(connection);
         }
     }
 
@@ -123,7 +116,7 @@ impl UpstreamBody {
             self.release();
             return;
         }
-        let tracker = self.tracker.clone();
+        let tracker = self.pool.tracker().clone();
         tracker.spawn(async move {
             let drain = async {
                 let mut read = 0;

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Uri};
@@ -14,6 +14,7 @@ use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper_util::rt::TokioTimer;
 use secrecy::ExposeSecret as _;
 use sluice_core::lens::wire::Wire;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -129,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
+    /// Sends a request, now, and waits for the head. `line` is told which connection is used. `make` builds the request, a second time when a reused
     /// connection turns out dead.
     ///
     /// # Cancel safety
@@ -139,11 +140,12 @@ impl Client {
     /// When no connection could be made within `connect_limit`, or it failed before the head was complete.
     pub async fn exchange(
         &self,
+        now: Instant,
         connect_limit: Duration,
         line: &Line,
         make: impl Fn() -> Request<Full<Bytes>>,
     ) -> Result<Exchange, ExchangeError> {
-        while let Some(mut kept) = self.pool.take() {
+        while let Some(mut kept) = self.pool.take(now) {
             if kept.sender.ready().await.is_err() {
                 continue;
             }
@@ -161,20 +163,22 @@ impl Client {
         self.send(fresh, line, make()).await.map_err(ExchangeError::Send)
     }
 
-    async fn send(
+    /// The request goes out before there is a future, which would carry the place for it.
+    fn send(
         &self,
         mut connection: Connection,
         line: &Line,
         request: Request<Full<Bytes>>,
-    ) -> Result<Exchange, hyper::Error> {
+    ) -> impl Future<Output = Result<Exchange, hyper::Error>> {
         if matches!(connection.sender, Sender::Http1(_)) {
             line.uses(&connection.closed);
         }
-        let response = connection.sender.send(request, &self.upstream).await?;
-        let (head, incoming) = response.into_parts();
-        let body =
-            UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone(), self.tracker.clone());
-        Ok(Exchange { head, body })
+        let answer = connection.sender.send(request, &self.upstream);
+        async move {
+            let (head, incoming) = answer.await?.into_parts();
+            let body = UpstreamBody::new(incoming, connection, self.pool.clone(), line.clone());
+            Ok(Exchange { head, body })
+        }
     }
 
     /// Apart, so that an exchange on a connection that is there does not carry the place for making one.
@@ -241,13 +245,13 @@ impl Sender {
         }
     }
 
-    async fn send(
+    fn send(
         &mut self,
         mut request: Request<Full<Bytes>>,
         upstream: &Upstream,
-    ) -> Result<Response<Incoming>, hyper::Error> {
+    ) -> impl Future<Output = Result<Response<Incoming>, hyper::Error>> + use<> {
         match self {
-            Self::Http1(sender) => sender.send_request(request).await,
+            Self::Http1(sender) => Either::Left(sender.send_request(request)),
             Self::Http2(sender) => {
                 let mut parts = std::mem::take(request.uri_mut()).into_parts();
                 parts.scheme =
@@ -257,7 +261,7 @@ impl Sender {
                     *request.uri_mut() = uri;
                 }
                 request.headers_mut().remove(http::header::HOST);
-                sender.send_request(request).await
+                Either::Right(sender.send_request(request))
             }
         }
     }

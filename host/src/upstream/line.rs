@@ -15,10 +15,10 @@ const CLOSE_WAIT: Duration = Duration::from_millis(400);
 
 /// The connection of one attempt. Clones are the same line.
 #[derive(Debug, Clone, Default)]
-pub struct Line(Arc<Mutex<Option<CancellationToken>>>);
+pub struct Line(Arc<Mutex<Option<Arc<CancellationToken>>>>);
 
 impl Line {
-    pub(super) fn uses(&self, closed: &CancellationToken) {
+    pub(super) fn uses(&self, closed: &Arc<CancellationToken>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(closed.clone());
     }
 

@@ -23,7 +23,7 @@ pub(super) struct Connection {
     /// The sending half.
     pub sender: Sender,
     /// Cancelled when the connection is closed.
-    pub closed: CancellationToken,
+    pub closed: Arc<CancellationToken>,
     /// Held by the pool and by every stream of the connection.
     holders: Arc<()>,
 }
@@ -31,7 +31,8 @@ pub(super) struct Connection {
 impl Connection {
     /// A new one.
     pub fn new(sender: Sender, closed: CancellationToken) -> Self {
-        Self { sender, closed, holders: Arc::default() }
+        // Shared, because to clone a token is to lock it.
+        Self { sender, closed: Arc::new(closed), holders: Arc::default() }
     }
 
     /// The same connection for another stream. One that takes one request at a time is not shared.
@@ -97,13 +98,17 @@ impl Pool {
         Arc::new(Self { kept: Mutex::default(), idle_for, tracker, stop })
     }
 
+    /// Owns what has to do with its connections.
+    pub fn tracker(&self) -> &TaskTracker {
+        &self.tracker
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest connection that looks alive and has a place. One with many streams stays in the pool.
-    pub fn take(&self) -> Option<Connection> {
-        let now = clock::now();
+    pub fn take(&self, now: Instant) -> Option<Connection> {
         let mut kept = self.lock();
         let mut at = kept.idle.len();
         while let Some(before) = at.checked_sub(1) {

@@ -63,8 +63,10 @@ async fn an_error_whose_body_never_ends_is_judged_by_what_has_come() {
             line: &Line::default(),
             path: "/chat/completions",
             credential: None,
-            headers: &HeaderMap::new(),
-            traceparent: None,
+            headers: (&HeaderMap::new(), &[]),
+            request_id: "one",
+            trace: None,
+            begun: crate::clock::now(),
             body: Bytes::from_static(b"{}"),
             connect: Duration::from_secs(2),
         };

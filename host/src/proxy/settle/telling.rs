@@ -58,7 +58,7 @@ impl Ledger {
             error_code: ending.and_then(|e| e.error_code.clone()),
             usage: self.usage,
             max_tokens_lowered: self.max_tokens_lowered,
-            policy: self.policy.line(&self.asked, phase == TagPhase::Head),
+            policy: self.policy().line(&self.asked, phase == TagPhase::Head),
         }
     }
 
@@ -107,7 +107,8 @@ impl Ledger {
 
     pub(super) fn record(&mut self, ending: &Ending) -> (Record, Decision, Option<Duration>) {
         let attempts: Vec<AttemptRecord> = self.attempts.drain(..).map(|note| note.record).collect();
-        let duration = clock::now().saturating_duration_since(self.arrival);
+        let ended = self.ended.unwrap_or_else(clock::now);
+        let duration = ended.saturating_duration_since(self.arrival);
         let busy: Duration = attempts.iter().map(|a| a.took).sum();
         let overhead = self.latency.map(|latency| latency.saturating_sub(busy + self.waited));
         let record = Record {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::plugin::{PluginState, Reason, RejectionStatus};
 use crate::telemetry::decisions::Decision;
-use crate::telemetry::record::tests::sample;
+use crate::telemetry::record::{self, tests::sample};
 
 fn at(ms: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(ms)
@@ -199,7 +199,7 @@ fn decisions_are_records_with_what_was_decided() {
     let entry = |id: &str| {
         let mut record = sample();
         record.request_id = id.into();
-        Arc::new(Entry { record: Arc::new(record), decision: Decision::default() })
+        Entry::new(record::line(&record), &record.request_id, Decision::default())
     };
     let page = decisions(&Found { entries: vec![entry("new"), entry("old")], next: "0-2".into() });
     let body = body(&page);

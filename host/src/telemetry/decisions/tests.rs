@@ -2,15 +2,25 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::telemetry::record::tests::sample;
+use crate::telemetry::record::{Record, line};
 
 fn push(ring: &Decisions, id: &str) {
     let mut record = sample();
     record.request_id = id.into();
-    ring.push(Arc::new(record), Decision::default());
+    ring.push(entry(&record, Decision::default()));
+}
+
+fn entry(record: &Record, decision: Decision) -> Entry {
+    Entry::new(line(record), &record.request_id, decision)
+}
+
+fn shown(entry: &Entry) -> Value {
+    serde_json::to_value(entry).expect("JSON")
 }
 
 fn found(ring: &Decisions, wanted: &Wanted<'_>) -> Vec<String> {
-    ring.list(wanted).entries.iter().map(|entry| entry.record.request_id.to_string()).collect()
+    let id = |entry: &Entry| shown(entry)["request_id"].as_str().expect("a text").to_owned();
+    ring.list(wanted).entries.iter().map(id).collect()
 }
 
 fn ids(ring: &Decisions) -> Vec<String> {
@@ -78,7 +88,7 @@ fn a_smaller_ring_forgets_the_oldest_and_zero_keeps_nothing() {
 #[test]
 fn an_entry_is_the_record_and_what_was_decided() {
     let ring = Decisions::new(1);
-    let record = Arc::new(sample());
+    let record = sample();
     let decision = Decision {
         verdicts: vec![
             VerdictRow {
@@ -102,17 +112,23 @@ fn an_entry_is_the_record_and_what_was_decided() {
             score: None,
             reason: Some("far".into()),
         }],
-        response_tags: vec![("x-team".into(), "blue".into())],
+        response_tags: vec![("x-team".into(), "blue \"b\"".into()), ("x-area".into(), "1".into())],
     };
-    ring.push(record.clone(), decision);
-    let entry = serde_json::to_value(&*ring.list(&Wanted::default()).entries[0]).expect("JSON");
-    let mut expected = serde_json::to_value(&*record).expect("JSON");
+    ring.push(entry(&record, decision));
+    let entries = ring.list(&Wanted::default()).entries;
+    let text = serde_json::to_string(&entries[0]).expect("JSON");
+    assert!(
+        text.ends_with(r#""response_tags":{"x-area":"1","x-team":"blue \"b\""}}"#),
+        "in the order of names: {text}"
+    );
+    let entry = shown(&entries[0]);
+    let mut expected = serde_json::to_value(&record).expect("JSON");
     expected["verdicts"] = json!([
         {"n": 1, "plugin": "standard-classifier", "kind": "retryable_timeout", "action": "switch", "breaker": "count"},
         {"n": 2, "plugin": null, "kind": "retryable_rate_limit", "action": "retry_same", "breaker": "ignore"},
     ]);
     expected["scores"] = json!([{"target": "a/m1", "router": "mine", "score": null, "reason": "far"}]);
-    expected["response_tags"] = json!({"x-team": "blue"});
+    expected["response_tags"] = json!({"x-team": "blue \"b\"", "x-area": "1"});
     assert_eq!(entry, expected);
     assert_eq!(entry["event"], Value::Null, "`event` is of the log line");
 }
@@ -132,7 +148,7 @@ fn an_entry_has_a_bound_in_bytes() {
         scores: vec![score; 5_000],
         response_tags: (0..1_000).map(|n| (format!("x-{n}"), long.clone())).collect(),
     };
-    ring.push(Arc::new(sample()), decision);
-    let bytes = serde_json::to_vec(&*ring.list(&Wanted::default()).entries[0]).expect("JSON").len();
+    ring.push(entry(&sample(), decision));
+    let bytes = serde_json::to_vec(&ring.list(&Wanted::default()).entries[0]).expect("JSON").len();
     assert!(bytes < 192 * 1024, "{bytes}");
 }

@@ -110,6 +110,16 @@ impl<T> Table<T> {
         self.find(name).unwrap_or_else(|| self.other.clone())
     }
 
+    /// Does something with the series of `name`, which are not taken along.
+    pub fn with<R>(&self, name: &str, then: impl FnOnce(&T) -> R) -> R {
+        then(self.known.load().get(name).unwrap_or(&self.other))
+    }
+
+    /// The same where the name is known.
+    pub fn with_known<R>(&self, name: &str, then: impl FnOnce(&T) -> R) -> Option<R> {
+        self.known.load().get(name).map(|series| then(series))
+    }
+
     /// The series of `name`, if it is known.
     pub fn find(&self, name: &str) -> Option<Arc<T>> {
         self.known.load().get(name).cloned()

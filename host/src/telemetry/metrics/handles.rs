@@ -48,18 +48,19 @@ pub const fn flag(value: bool) -> &'static str {
 #[derive(Debug)]
 pub(super) struct Cache<K, S>(RwLock<HashMap<K, S, Quick>>);
 
-impl<K: Eq + Hash, S: Clone> Cache<K, S> {
+impl<K: Eq + Hash, S> Cache<K, S> {
     pub(super) fn new() -> Self {
         Self(RwLock::default())
     }
 
-    pub(super) fn get(&self, key: K, find: impl FnOnce() -> S) -> S {
+    /// Counts in the series of a key.
+    pub(super) fn count(&self, key: K, find: impl FnOnce() -> S, step: impl FnOnce(&S)) {
         if let Some(found) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return found.clone();
+            return step(found);
         }
         let found = find();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
-        found
+        step(&found);
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, found);
     }
 }
 
@@ -109,17 +110,11 @@ impl RouteSeries {
         }
     }
 
-    /// `sluice_requests_total`; `served` none: nobody served.
-    pub fn ended(
-        &self,
-        served: Option<&TargetSeries>,
-        status: u16,
-        outcome: Outcome,
-        fallback: bool,
-    ) -> IntCounter {
+    /// One of `sluice_requests_total`; `served` none: nobody served.
+    pub fn ended(&self, served: Option<&TargetSeries>, status: u16, outcome: Outcome, fallback: bool) {
         let status = status_key(Some(status));
         let key = EndKey { served: served.map_or(0, |t| t.id), status, outcome, fallback };
-        self.ended.get(key, || {
+        let find = || {
             let (model, upstream) = served.map_or((NONE, NONE), |t| (&*t.model, &*t.upstream));
             let status = status_label(status);
             self.families.requests.with(&[
@@ -130,17 +125,23 @@ impl RouteSeries {
                 outcome.as_str(),
                 flag(fallback),
             ])
-        })
+        };
+        self.ended.count(key, find, IntCounter::inc);
     }
 
     /// `sluice_tokens_total`, input and output.
-    pub fn tokens(&self, served: Option<&TargetSeries>, usage: Usage) -> [IntCounter; 2] {
-        self.tokens.get((served.map_or(0, |t| t.id), usage.estimated), || {
+    pub fn tokens(&self, served: Option<&TargetSeries>, usage: Usage) {
+        let find = || {
             let model = served.map_or(NONE, |t| &*t.model);
             let source = crate::telemetry::record::token_source(usage);
             ["input", "output"]
                 .map(|direction| self.families.tokens.with(&[&self.name, model, direction, source]))
-        })
+        };
+        let key = (served.map_or(0, |t| t.id), usage.estimated);
+        self.tokens.count(key, find, |[input, output]| {
+            input.inc_by(usage.input);
+            output.inc_by(usage.output);
+        });
     }
 
     /// `sluice_request_duration_seconds`.

@@ -190,7 +190,7 @@ impl Metrics {
     /// The series of a requested name; none: the requests that had none.
     pub fn with_route<T>(&self, model: Option<&str>, then: impl FnOnce(&RouteSeries) -> T) -> T {
         match model {
-            Some(name) => then(&self.routes.get(name)),
+            Some(name) => self.routes.with(name, then),
             None => then(&self.no_model),
         }
     }
@@ -217,10 +217,15 @@ impl Metrics {
 
     /// A request has ended.
     pub fn request_ended(&self, ended: &RequestSummary<'_>) {
-        let served = ended.target.map(|target| self.target(target));
-        let served = served.as_deref();
+        match ended.target {
+            Some(target) => self.targets.with(target, |target| self.ended(ended, Some(target))),
+            None => self.ended(ended, None),
+        }
+    }
+
+    fn ended(&self, ended: &RequestSummary<'_>, served: Option<&TargetSeries>) {
         self.with_route(ended.model, |route| {
-            route.ended(served, ended.status, ended.outcome, ended.fallback).inc();
+            route.ended(served, ended.status, ended.outcome, ended.fallback);
             route.duration(ended.outcome).observe(ended.duration.as_secs_f64());
             route.attempts().observe(ended.attempts.into());
             if let Some(first) = ended.first_content.filter(|_| ended.stream) {
@@ -230,23 +235,22 @@ impl Metrics {
                 route.overhead().observe(overhead.as_secs_f64());
             }
             if let Some(usage) = ended.usage {
-                let [input, output] = route.tokens(served, usage);
-                input.inc_by(usage.input);
-                output.inc_by(usage.output);
+                route.tokens(served, usage);
             }
         });
     }
 
     /// An attempt has ended.
     pub fn attempt_ended(&self, ended: &AttemptSummary<'_>) {
-        let target = self.target(ended.target);
-        target.attempts(ended.role, ended.result).inc();
-        if let Some(to_commit) = ended.to_commit {
-            target.duration(ended.role).observe(to_commit.as_secs_f64());
-        }
-        if let AttemptResult::Failed(kind) = ended.result {
-            target.failures(kind, ended.status, ended.role).inc();
-        }
+        self.targets.with(ended.target, |target| {
+            target.attempts(ended.role, ended.result).inc();
+            if let Some(to_commit) = ended.to_commit {
+                target.duration(ended.role).observe(to_commit.as_secs_f64());
+            }
+            if let AttemptResult::Failed(kind) = ended.result {
+                target.failure(kind, ended.status, ended.role);
+            }
+        });
     }
 
     /// A call goes on to another target with so much left until its deadline.
@@ -276,7 +280,7 @@ impl Metrics {
 
     /// A call got its permit, or gave up, after so long in the queue.
     pub fn gate_waited(&self, gate: &str, waited: Duration) {
-        self.gate(gate).wait().observe(waited.as_secs_f64());
+        self.gates.with(gate, |gate| gate.wait().observe(waited.as_secs_f64()));
     }
 
     /// A gate refused a call.
@@ -286,10 +290,14 @@ impl Metrics {
 
     /// A plugin was called. `took` is none when it did not run (`saturated`, `set_aside`).
     pub fn plugin_called(&self, plugin: &str, kind: PluginKind, result: CallResult, took: Option<Duration>) {
-        let plugin = self.plugin(plugin);
-        plugin.calls(kind, result).inc();
-        if let Some(took) = took {
-            plugin.duration(kind).observe(took.as_secs_f64());
+        let count = |plugin: &PluginSeries| {
+            plugin.calls(kind, result).inc();
+            if let Some(took) = took {
+                plugin.duration(kind).observe(took.as_secs_f64());
+            }
+        };
+        if self.plugins.with_known(plugin, count).is_none() {
+            count(&self.plugin(plugin));
         }
     }
 

@@ -128,13 +128,14 @@ impl TargetSeries {
             .get_or_init(|| self.families.attempt_duration.with(&[&self.key, role.as_str()]))
     }
 
-    /// `sluice_attempt_failures_total`.
-    pub fn failures(&self, kind: FailureKind, status: Option<u16>, role: Role) -> IntCounter {
+    /// One of `sluice_attempt_failures_total`.
+    pub fn failure(&self, kind: FailureKind, status: Option<u16>, role: Role) {
         let status = status_key(status);
-        self.failures.get((kind, status, role), || {
+        let find = || {
             let status = status_label(status);
             self.families.attempt_failures.with(&[&self.key, kind.as_str(), &status, role.as_str()])
-        })
+        };
+        self.failures.count((kind, status, role), find, IntCounter::inc);
     }
 
     /// `sluice_provider_events_total`.

@@ -82,7 +82,7 @@ pub(crate) fn sample() -> Record {
 }
 
 fn json(record: &Record) -> Value {
-    serde_json::from_slice(&record.line(LogFormat::Json)).expect("a record that is not JSON")
+    serde_json::from_slice(line(record).written()).expect("a record that is not JSON")
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_line_has_every_field_of_the_reference_and_no_other() {
         r#""in_flight":1,"capacity":64,"quota_left":0.5,"cool_down_ms":0,"breaker":"closed","failures":0,"#,
         r#""tried":false}}],"tags":{"team":"blue"}}"#,
     );
-    assert_eq!(String::from_utf8(sample().line(LogFormat::Json)).expect("text"), expected);
+    assert_eq!(String::from_utf8(line(&sample()).finish()).expect("text"), expected);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_record_of_nothing_keeps_its_fields_as_nulls() {
 fn the_text_line_is_one_line_whatever_the_client_wrote() {
     let mut record = sample();
     record.model = Some("a b\nlevel=ERROR \"x\"".into());
-    let text = String::from_utf8(record.line(LogFormat::Text)).expect("text");
+    let text = String::from_utf8(record.text()).expect("text");
     assert_eq!(
         text,
         "2023-11-14T22:13:20.123Z  INFO request request_id=req-1 caller=team model=\"a b\\nlevel=ERROR \\\"x\\\"\" served=b/m2 \
@@ -178,8 +178,8 @@ fn what_others_wrote_is_cut_between_characters() {
     record.tags = (0..1000).map(|n| (format!("tag{n}"), long.clone())).collect();
     record.tags.insert(long.clone(), "x".into());
     record.bound();
-    let line = record.line(LogFormat::Json);
-    assert!(line.len() < 256 * 1024, "{} bytes", line.len());
+    let length = line(&record).written().len();
+    assert!(length < 256 * 1024, "{length} bytes");
     assert_eq!(record.model.as_deref(), Some("é".repeat(128).as_str()));
     assert!(!record.tags.contains_key(&long));
 }

@@ -8,14 +8,20 @@ use super::{AttemptRecord, Choice, Record};
 use crate::telemetry::events::whole_ms;
 use crate::telemetry::json::Json;
 
+/// What the line has before the fields.
+const BEGIN: &str = r#"{"event":"request","#;
+
 /// The line of the log, without its line feed.
-pub(super) fn line(record: &Record) -> Vec<u8> {
+pub fn line(record: &Record) -> Json {
     let mut out = Json::with_capacity(room(record));
-    out.put(r#"{"event":"request","#);
+    out.put(BEGIN);
     fields(&mut out, record);
     out.put("}");
-    out.finish()
+    out
 }
+
+/// Where the fields stand in a line that is open at its end.
+pub(in crate::telemetry) const FIELDS: usize = BEGIN.len();
 
 impl Serialize for Record {
     /// The fields alone, without `event`.
@@ -28,10 +34,10 @@ impl Serialize for Record {
     }
 }
 
-/// About as many bytes as a record takes, so that a long one is not moved while it grows.
+/// About as many bytes as a record and what was decided take, so that a long one is not moved while it grows.
 fn room(record: &Record) -> usize {
     let candidates = record.decision.as_ref().map_or(0, Vec::len);
-    1024 + 256 * record.attempts.len() + 512 * candidates
+    2048 + 256 * record.attempts.len() + 1024 * candidates
 }
 
 /// Where a number of tokens comes from, as records and metrics spell it.
@@ -39,7 +45,7 @@ pub(in crate::telemetry) const fn token_source(usage: Usage) -> &'static str {
     if usage.estimated { "estimated" } else { "upstream" }
 }
 
-fn maybe_text(out: &mut Json, text: Option<&str>) {
+pub(in crate::telemetry) fn maybe_text(out: &mut Json, text: Option<&str>) {
     out.maybe(text, Json::text);
 }
 
@@ -47,12 +53,12 @@ fn maybe_word(out: &mut Json, word: Option<&'static str>) {
     out.maybe(word, Json::word);
 }
 
-fn maybe_float(out: &mut Json, number: Option<f64>) {
+pub(in crate::telemetry) fn maybe_float(out: &mut Json, number: Option<f64>) {
     out.maybe(number, Json::float);
 }
 
 /// The record as it is written, without its braces.
-pub(in crate::telemetry) fn fields(out: &mut Json, record: &Record) {
+fn fields(out: &mut Json, record: &Record) {
     let fallback = record.role == Role::Fallback;
     out.put(r#""time":"#);
     out.time(record.time);
@@ -104,16 +110,8 @@ pub(in crate::telemetry) fn fields(out: &mut Json, record: &Record) {
     out.list(&record.plugins, plugin);
     out.put(r#","decision":"#);
     out.maybe(record.decision.as_ref(), |out, rows| out.list(rows, choice));
-    out.put(r#","tags":{"#);
-    for (at, (name, value)) in record.tags.iter().enumerate() {
-        if at > 0 {
-            out.put(",");
-        }
-        out.text(name);
-        out.put(":");
-        out.text(value);
-    }
-    out.put("}");
+    out.put(r#","tags":"#);
+    out.texts(record.tags.iter().map(|(name, value)| (&**name, &**value)));
 }
 
 fn attempt(out: &mut Json, attempt: &AttemptRecord) {
