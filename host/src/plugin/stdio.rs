@@ -3,6 +3,7 @@
 //! A guest needs none of it, but its standard library writes the text of a panic there. Whatever is beyond
 //! the bound is dropped, so that output is no way to fill memory or the log.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncWrite;
@@ -16,22 +17,34 @@ const KEPT: usize = 4 * LINE_MAX;
 
 /// Bytes written since the last [`Sink::take`], the first [`KEPT`] of them.
 #[derive(Debug, Clone, Default)]
-pub struct Sink(Arc<Mutex<Vec<u8>>>);
+pub struct Sink(Arc<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// There are bytes: hardly ever, and asked after every call.
+    any: AtomicBool,
+    bytes: Mutex<Vec<u8>>,
+}
 
 impl Sink {
     /// What was written, as text; empties the sink.
     pub fn take(&self) -> Option<String> {
-        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes.is_empty() {
+        if !self.0.any.load(Ordering::Acquire) {
             return None;
         }
+        let mut bytes = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.any.store(false, Ordering::Release);
         Some(String::from_utf8_lossy(&std::mem::take(&mut *bytes)).into_owned())
     }
 
     fn put(&self, new: &[u8]) {
-        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.is_empty() {
+            return;
+        }
+        let mut bytes = self.0.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let room = KEPT.saturating_sub(bytes.len()).min(new.len());
         bytes.extend_from_slice(&new[..room]);
+        self.0.any.store(true, Ordering::Release);
     }
 }
 
@@ -85,5 +98,9 @@ mod tests {
         }
         assert_eq!(sink.take().map(|text| text.len()), Some(KEPT));
         assert_eq!(sink.take(), None);
+        sink.write(bytes::Bytes::new()).unwrap();
+        assert_eq!(sink.take(), None);
+        sink.write(bytes::Bytes::from_static(b"once more")).unwrap();
+        assert_eq!(sink.take().as_deref(), Some("once more"));
     }
 }

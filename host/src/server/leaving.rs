@@ -40,8 +40,9 @@ impl AsyncWrite for Socket {
         Pin::new(&mut *self.lock()).poll_write(cx, buf)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_flush(cx)
+    /// There is nothing to flush in a socket: what was written is the kernel's.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -49,7 +50,7 @@ impl AsyncWrite for Socket {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.lock().is_write_vectored()
+        true
     }
 
     fn poll_write_vectored(
