@@ -82,29 +82,24 @@ pub struct Meter {
     gives_way: bool,
     left: u32,
     wall: Instant,
-    /// Until the first tick of a call: when it began.
-    began: Option<Instant>,
 }
 
 impl Meter {
     /// Nothing may run before [`Meter::begin`].
     pub fn new(gives_way: bool) -> Self {
-        Self { gives_way, left: 0, wall: clock::now(), began: None }
+        Self { gives_way, left: 0, wall: clock::now() }
     }
 
     /// A call begins: it may run for `deadline`.
     pub fn begin(&mut self, deadline: Duration, now: Instant) {
         self.left = ticker::ticks(deadline);
         self.wall = now + Self::wall(deadline);
-        self.began = Some(now);
     }
 
     /// A tick passed while the guest ran. It goes on, perhaps after others had their turn, or ends.
     pub fn tick(&mut self) -> UpdateDeadline {
-        let now = clock::now();
-        let passed = self.began.take().map_or(1, |began| self.passed_unseen(now.duration_since(began)));
-        self.left = self.left.saturating_sub(passed);
-        if self.left == 0 || now >= self.wall {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || clock::now() >= self.wall {
             return UpdateDeadline::Interrupt;
         }
         if self.gives_way {
@@ -112,13 +107,6 @@ impl Meter {
         } else {
             UpdateDeadline::Continue(1)
         }
-    }
-
-    /// Ticks that the first one stands for: the ticker looks up less often while calls are short. It never ends a call
-    /// by itself, because what passed on the wall may have been others' time.
-    fn passed_unseen(&self, passed: Duration) -> u32 {
-        let whole = u32::try_from(passed.as_micros() / ticker::TICK.as_micros()).unwrap_or(u32::MAX);
-        whole.min(ticker::LOOK).min(self.left.saturating_sub(1)).max(1)
     }
 
     /// The longest a call of this deadline can take on the wall.
@@ -155,22 +143,6 @@ mod tests {
             );
         }
         assert!(matches!(meter.tick(), UpdateDeadline::Interrupt));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_first_tick_that_comes_late_counts_for_those_that_were_not_seen_and_ends_nothing() {
-        // Deadline, time before the first tick, ticks that go on after it; ms.
-        for (deadline, late, more) in [(10, 0, 9), (10, 1, 9), (10, 3, 7), (10, 4, 6), (10, 80, 6), (1, 4, 0)]
-        {
-            let mut meter = Meter::new(true);
-            meter.begin(Duration::from_millis(deadline), clock::now());
-            tokio::time::advance(Duration::from_millis(late)).await;
-            let mut ticks = 0;
-            while matches!(meter.tick(), UpdateDeadline::YieldCustom(1, _)) {
-                ticks += 1;
-            }
-            assert_eq!(ticks, more + 1, "{deadline} ms, first tick after {late}");
-        }
     }
 
     #[tokio::test(start_paused = true)]

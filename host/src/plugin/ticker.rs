@@ -17,8 +17,9 @@ use wasmtime::{Engine, EngineWeak};
 /// Length of a tick.
 pub const TICK: Duration = Duration::from_millis(1);
 
-/// Ticks between two looks while nobody is met at work: the first tick of a call comes up to so many late.
-pub const LOOK: u32 = 4;
+/// Ticks between two looks while nobody is met at work. The first tick of a call comes late by up to so many less one, and a
+/// guest that never ends runs on for as long: nothing is known of that time, so that it is not counted.
+const LOOK: u32 = 4;
 
 /// Looks without a call before the thread parks.
 const LINGER: u32 = 25;

@@ -305,7 +305,7 @@ impl Drop for Ledger {
             self.shared.telemetry.settled(record, decision, overhead, trace);
             return;
         }
-        let now = clock::now();
+        let now = *self.ended.get_or_insert_with(clock::now);
         let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status, now);
         let moment = self.moment(self.attempts(), now);
         let facts = self.facts.clone();

@@ -30,7 +30,7 @@ use crate::turn::Turn;
 
 /// Connections of one listener at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// A request head must be there within this.
+/// The first bytes of a connection must be there within this, and then, or after the request before, a whole head.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
 /// Between failing attempts to accept, when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -126,6 +126,7 @@ async fn serve_stream<S: Serve>(
     ends: Ends,
 ) {
     let accepted = tokio::select! {
+        biased;
         accepted = tls::accept(stream, tls) => accepted,
         () = ends.closing.cancelled() => None,
     };
@@ -181,13 +182,16 @@ pub async fn serve_connection<I, S>(
     S: Serve,
 {
     let (writes, reads) = (WriteLimit::default(), Reads::default());
-    let mut io = Begun::new(Bounded::new(io, writes.clone(), reads.clone()));
+    let mut io = Begun::new(io);
+    // Who has begun to ask is still answered.
     let spoken = tokio::select! {
+        biased;
         spoken = tokio::time::timeout(HEAD_WAIT, io.spoken()) => spoken,
         () = ends.closing.cancelled() => return,
     };
     let Ok(Ok(spoken)) = spoken else { return };
-    let wire = Wire { io: Turn::new(io), writes, reads, leaving };
+    let io = Turn::new(Bounded::new(io, writes.clone(), reads.clone()));
+    let wire = Wire { io, writes, reads, leaving };
     match spoken {
         Spoken::Http1 => http1::serve(wire, service, ends).await,
         // Apart, so that connections of HTTP/1.1 do not carry the place for it.
@@ -197,7 +201,7 @@ pub async fn serve_connection<I, S>(
 
 /// A connection of which it is known what is spoken.
 struct Wire<I> {
-    io: Turn<Begun<Bounded<I>>>,
+    io: Turn<Bounded<Begun<I>>>,
     writes: WriteLimit,
     reads: Reads,
     leaving: Leaving,

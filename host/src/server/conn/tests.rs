@@ -83,3 +83,40 @@ async fn a_call_that_takes_its_time_is_no_quiet_connection() {
         assert!(ended.is_ok(), "held for good after its answer");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_begins_late_and_does_not_end_is_not_waited_for_either() {
+    let rest = [&PREFACE[1..], SETTINGS].concat();
+    for (first, then) in [(b"P", &rest[..]), (b"P", b"OST / HTTP/1.1\r\n"), (b"G", b"ET / HTTP/1.1\r\nhost:")]
+    {
+        let (mut client, mut task) = open(first, Duration::ZERO).await;
+        tokio::time::sleep(HEAD_WAIT - Duration::from_secs(1)).await;
+        client.write_all(then).await.unwrap();
+        let ended = tokio::time::timeout(HEAD_WAIT + 2 * GOODBYE_WAIT, task.join_next()).await;
+        assert!(ended.is_ok(), "{then:?}: held for good");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_there_when_the_listener_closes_is_answered() {
+    for bytes in [&b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..], &[PREFACE, SETTINGS, GET].concat()] {
+        // A turn of luck would pass some of the time.
+        for _ in 0..32 {
+            let (mut client, server) = tokio::io::duplex(64 << 10);
+            client.write_all(bytes).await.unwrap();
+            let ends = Ends::default();
+            ends.closing.cancel();
+            let (service, tracker) = (Arc::new(After(Duration::ZERO)), TaskTracker::new());
+            let mut task = tokio::task::JoinSet::new();
+            task.spawn(serve_connection(TokioIo::new(server), Leaving::Unseen, service, tracker, ends));
+            let mut got = Vec::new();
+            let read = async {
+                while !got.windows(4).any(|window| window == b"done") {
+                    let more = client.read_buf(&mut got).await.unwrap();
+                    assert!(more > 0, "dropped with a request unread: {got:?}");
+                }
+            };
+            tokio::time::timeout(HEAD_WAIT, read).await.unwrap();
+        }
+    }
+}
