@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http_body::{Body, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
@@ -30,17 +31,26 @@ struct Watched<B> {
 
 /// A body under a watch, or one that needs none.
 #[derive(Debug)]
-pub(super) struct Watch<B>(Arc<Mutex<Watched<B>>>);
+pub(super) struct Watch<B> {
+    watched: Arc<Mutex<Watched<B>>>,
+    /// Ends the task beside it at once: its next look may be as far away as the limit.
+    _over: DropGuard,
+}
 
 impl<B: Body + Unpin + Send + 'static> Watch<B> {
-    /// Watches `body` until it is dropped.
+    /// Watches `body` until the watch is dropped.
     pub fn over(body: B, limit: Duration, tracker: &TaskTracker) -> Self {
         let watched = Arc::new(Mutex::new(Watched { body: Some(body), unread_since: Some(clock::now()) }));
         let weak = Arc::downgrade(&watched);
+        let over = CancellationToken::new();
+        let is_over = over.clone();
         tracker.spawn(async move {
             let mut wait = limit;
             loop {
-                tokio::time::sleep(wait).await;
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = is_over.cancelled() => return,
+                }
                 let Some(watched) = weak.upgrade() else { return };
                 let taken = {
                     let mut watched = lock(&watched);
@@ -57,7 +67,7 @@ impl<B: Body + Unpin + Send + 'static> Watch<B> {
                 }
             }
         });
-        Self(watched)
+        Self { watched, _over: over.drop_guard() }
     }
 }
 
@@ -73,7 +83,7 @@ impl<B: Body + Unpin> Body for Watch<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, Unread>>> {
-        let mut watched = lock(&self.0);
+        let mut watched = lock(&self.watched);
         let Some(body) = &mut watched.body else { return Poll::Ready(Some(Err(Unread))) };
         let polled = Pin::new(body).poll_frame(cx);
         watched.unread_since = match &polled {
@@ -84,11 +94,11 @@ impl<B: Body + Unpin> Body for Watch<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.0).body.as_ref().is_some_and(Body::is_end_stream)
+        lock(&self.watched).body.as_ref().is_some_and(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        lock(&self.0).body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+        lock(&self.watched).body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
     }
 }
 
@@ -166,6 +176,15 @@ mod tests {
         drop(body);
         tracker.close();
         tracker.wait().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_left_of_a_watch_once_its_body_has_gone() {
+        let tracker = TaskTracker::new();
+        drop(Watch::over(Never, LIMIT, &tracker));
+        tracker.close();
+        let ended = tokio::time::timeout(Duration::from_millis(1), tracker.wait()).await;
+        assert!(ended.is_ok(), "an end of the gateway would wait for it");
     }
 
     /// A body whose next bytes never come.
