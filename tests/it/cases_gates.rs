@@ -60,6 +60,8 @@ async fn fifty_refused(x: &Case) {
         running.push(x.call("solo").begin().await);
     }
     x.metric_becomes("sluice_gate_queue_depth", &[("gate", "upstream:A")], 10.0).await;
+    // Those that have a place are on their way by now.
+    x.a.wait_for_attempts(before + 4).await;
     assert_eq!(x.a.calls(), before + 4);
     let refused = together((0..50).map(|_| x.call("solo")).map(|call| async move { call.await })).await;
     for r in refused {
