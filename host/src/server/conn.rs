@@ -6,7 +6,7 @@
 mod http1;
 mod http2;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -218,6 +218,19 @@ fn poll_served(
         return Poll::Ready(());
     }
     if reads.are_waiting() { Poll::Pending } else { leaving.poll_left(cx) }
+}
+
+/// What a connection that was asked to end still has to do, until it is torn.
+async fn last_calls(
+    mut connection: Pin<&mut impl Future>,
+    reads: &Reads,
+    leaving: &mut Leaving,
+    ends: &Ends,
+) {
+    tokio::select! {
+        () = poll_fn(|cx| poll_served(connection.as_mut(), reads, leaving, cx)) => {}
+        () = ends.torn.cancelled() => {}
+    }
 }
 
 #[cfg(test)]

@@ -27,9 +27,9 @@ pub struct Begun<T> {
     inner: T,
     held: [u8; PREFACE.len()],
     /// Bytes of `held` that were read.
-    read: u8,
+    read: usize,
     /// And of those, how many were given on.
-    given: u8,
+    given: usize,
 }
 
 impl<T: Read + Unpin> Begun<T> {
@@ -48,7 +48,7 @@ impl<T: Read + Unpin> Begun<T> {
 
     fn poll_spoken(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Spoken>> {
         loop {
-            let read = usize::from(self.read);
+            let read = self.read;
             if self.held[..read] != PREFACE[..read] {
                 return Poll::Ready(Ok(Spoken::Http1));
             }
@@ -57,9 +57,9 @@ impl<T: Read + Unpin> Begun<T> {
             }
             let mut free = ReadBuf::new(&mut self.held[read..]);
             ready!(Pin::new(&mut self.inner).poll_read(cx, free.unfilled()))?;
-            match u8::try_from(free.filled().len()) {
-                Ok(more) if more > 0 => self.read += more,
-                _ => return Poll::Ready(Ok(Spoken::Http1)),
+            match free.filled().len() {
+                0 => return Poll::Ready(Ok(Spoken::Http1)),
+                more => self.read += more,
             }
         }
     }
@@ -72,13 +72,12 @@ impl<T: Read + Unpin> Read for Begun<T> {
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let (given, read) = (usize::from(this.given), usize::from(this.read));
-        if given == read {
+        if this.given == this.read {
             return Pin::new(&mut this.inner).poll_read(cx, buf);
         }
-        let now = buf.remaining().min(read - given);
-        buf.put_slice(&this.held[given..given + now]);
-        this.given += u8::try_from(now).unwrap_or(this.read);
+        let end = this.read.min(this.given + buf.remaining());
+        buf.put_slice(&this.held[this.given..end]);
+        this.given = end;
         if buf.remaining() > 0 {
             // Whatever comes of it: there are bytes to give, and an end is met again by the next read.
             let _ = Pin::new(&mut this.inner).poll_read(cx, buf);

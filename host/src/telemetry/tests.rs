@@ -86,6 +86,32 @@ fn records_are_not_written_where_they_are_switched_off_but_everything_else_is_do
 }
 
 #[test]
+fn what_is_kept_of_a_request_does_not_depend_on_how_its_line_is_written() {
+    let mut shown = Vec::new();
+    for (format, records) in [(LogFormat::Json, true), (LogFormat::Text, true), (LogFormat::Text, false)] {
+        let (telemetry, captured) = telemetry(&Log { format, ..rules("info", records) });
+        telemetry.settled(sample(), Decision::default(), None, None);
+        assert!(telemetry.close(PATIENCE));
+        let text = captured.text();
+        assert_eq!(text.lines().count(), usize::from(records), "{text}");
+        assert_eq!(text.starts_with('{'), format == LogFormat::Json, "{text}");
+        let found = telemetry.decisions().list(&super::decisions::Wanted::default());
+        shown.push(serde_json::to_value(&found.entries).unwrap());
+    }
+    assert_eq!(shown[0][0]["request_id"], "req-1");
+    assert!(shown.iter().all(|other| *other == shown[0]), "{shown:?}");
+}
+
+#[test]
+fn a_ring_that_keeps_nothing_spares_no_line() {
+    let (telemetry, captured) = telemetry(&rules("info", true));
+    telemetry.decisions().resize(0);
+    telemetry.settled(sample(), Decision::default(), None, None);
+    assert!(telemetry.close(PATIENCE));
+    assert_eq!((captured.json().len(), kept(&telemetry)), (1, 0));
+}
+
+#[test]
 fn records_do_not_depend_on_the_level() {
     let (telemetry, captured) = telemetry(&rules("off", true));
     telemetry.settled(sample(), Decision::default(), None, None);

@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
 
-use super::{Ends, HEAD_WAIT, Serve, Wire, poll_served};
+use super::{Ends, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
 use crate::woken::Woken;
 
 /// Serves it to its end.
@@ -42,8 +42,5 @@ where
         return;
     }
     connection.as_mut().graceful_shutdown();
-    tokio::select! {
-        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => {}
-        () = ends.torn.cancelled() => {}
-    }
+    last_calls(connection, &reads, &mut leaving, &ends).await;
 }

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
 use tokio_util::task::TaskTracker;
 
-use super::{Ends, HEAD_WAIT, Serve, Wire, poll_served};
+use super::{Ends, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
 use crate::server::calls::Calls;
 use crate::server::unread::{Served, Watch};
 use crate::tracked::Tracked;
@@ -88,8 +88,5 @@ where
             return;
         }
     }
-    tokio::select! {
-        () = poll_fn(|cx| poll_served(connection.as_mut(), &reads, &mut leaving, cx)) => {}
-        () = ends.torn.cancelled() => {}
-    }
+    last_calls(connection, &reads, &mut leaving, &ends).await;
 }
