@@ -85,6 +85,8 @@ fn plan(route: &str, stream: bool, connections: usize, args: &Args) -> Plan {
         millis: args.secs * 1000,
         rate: 0,
         prompt: 600,
+        ramp: 0,
+        warm_up: 0,
     }
 }
 
@@ -167,8 +169,10 @@ impl Peers<'_> {
     }
 
     fn paced(&self, plan: &Plan, rounds: &mut Rounds) {
-        // A whole stream takes two seconds, and one that is cut says nothing.
-        let plan = Plan { calls: 2 * plan.connections, millis: 30_000, ..plan.clone() };
+        // A whole stream takes a second, and one that is cut says nothing. They begin one after the other: sixteen
+        // that begin in one moment would wait for each other, in the load as well.
+        let calls = 5 * plan.connections;
+        let plan = Plan { calls, millis: 30_000, ramp: PACED_RAMP, warm_up: 1, ..plan.clone() };
         let peers: [Named; 3] = [("proxy", self.proxy), ("sluice", self.sluice), ("direct", self.direct)];
         for (name, peer) in peers {
             let (figures, _) = peer.load(&plan, Duration::ZERO, |_| ());
@@ -194,6 +198,10 @@ impl Peers<'_> {
         }
     }
 }
+
+/// Over how many milliseconds paced streams begin. No multiple of what lies between two events, so that those of
+/// different streams come at different times.
+const PACED_RAMP: u64 = 230;
 
 /// Streams with an event a second, held open by processes that hold nothing else.
 fn streams(upstream: &Peer, args: &Args, number: usize, rounds: &mut Rounds) {

@@ -1,7 +1,7 @@
 //! A provider that costs as little as possible, so that the load's core is not what is measured.
 //!
 //! What it answers is said by the model of the call: `json` a completion of 1 KB, `burst` 200 events of 200 bytes at
-//! once, `paced` 100 events with 20 ms between them, `slow` an event each second until the client leaves, `late` a
+//! once, `paced` 50 events with 20 ms between them, `slow` an event each second until the client leaves, `late` a
 //! completion after 10 ms, `big` a completion of 10 MB, `wide` a stream with one event of 3 MB, and `down` a 503. Events
 //! of `paced` and `slow` say when they were written. HTTP/1.1, one call after the other on each connection.
 
@@ -17,7 +17,7 @@ use crate::place;
 /// Events of a burst, and the bytes of each.
 pub const BURST: (usize, usize) = (200, 200);
 /// Events of a paced stream, and what lies between two.
-pub const PACED: (usize, Duration) = (100, Duration::from_millis(20));
+pub const PACED: (usize, Duration) = (50, Duration::from_millis(20));
 /// What lies between two events of a slow stream.
 pub const SLOW: Duration = Duration::from_secs(1);
 

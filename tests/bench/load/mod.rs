@@ -42,6 +42,10 @@ pub struct Plan {
     pub rate: u64,
     /// Bytes of the prompt.
     pub prompt: usize,
+    /// Connections begin one after the other over so many milliseconds; 0: all at once.
+    pub ramp: u64,
+    /// Calls of each connection that only warm it up: of them errors alone are counted.
+    pub warm_up: usize,
 }
 
 impl Plan {
@@ -80,6 +84,8 @@ struct Caller {
     plan: Plan,
     ends: Instant,
     calls: usize,
+    warm_up: usize,
+    begins: Instant,
     /// When its next call is due, and what lies between two.
     pace: Option<(Instant, Duration)>,
     stats: Stats,
@@ -95,11 +101,15 @@ impl Caller {
             let all = Duration::from_secs(1).div_f64(plan.rate as f64);
             (begun + all * n as u32, all * plan.connections as u32)
         });
-        Self { ends: begun + Duration::from_millis(plan.millis), plan, calls, pace, stats: Stats::new() }
+        let warm_up = plan.warm_up;
+        let begins = begun + Duration::from_millis(plan.ramp) * n as u32 / plan.connections as u32;
+        let ends = begun + Duration::from_millis(plan.millis);
+        Self { ends, plan, calls, warm_up, begins, pace, stats: Stats::new() }
     }
 
     async fn call(mut self, request: &[u8]) -> Stats {
         let mut connection = None;
+        tokio::time::sleep_until(self.begins.into()).await;
         while self.calls > 0 && now() < self.ends {
             self.calls -= 1;
             let mut due = now();
@@ -119,6 +129,10 @@ impl Caller {
             match tokio::time::timeout(left, exchange).await {
                 Ok(Ok(again)) => connection = again,
                 Ok(Err(_)) | Err(_) => self.stats.errors += 1,
+            }
+            if self.warm_up > 0 {
+                self.warm_up -= 1;
+                self.stats = Stats { errors: self.stats.errors, ..Stats::new() };
             }
         }
         self.stats
