@@ -132,7 +132,7 @@ impl Caller {
             }
             if self.warm_up > 0 {
                 self.warm_up -= 1;
-                self.stats = Stats { errors: self.stats.errors, ..Stats::new() };
+                self.stats.forget_times();
             }
         }
         self.stats

@@ -47,6 +47,11 @@ impl Stats {
         Self { errors: 0, events: 0, late: 0, call: times(), first: times(), event: times() }
     }
 
+    /// Keeps errors alone: what was seen so far was a warm-up.
+    pub fn forget_times(&mut self) {
+        *self = Self { errors: self.errors, ..Self::new() };
+    }
+
     pub fn answered(&mut self, took: Duration) {
         note(&mut self.call, took.as_nanos());
     }
