@@ -263,8 +263,10 @@ async fn the_write_limit_of_one_answer_is_not_that_of_another_on_the_same_connec
     let mut tasks = JoinSet::new();
     tasks.spawn(serve_connection(TokioIo::new(server), Leaving::Unseen, service, tracker, Ends::default()));
     let executor = crate::tracked::Tracked::new(TaskTracker::new());
-    let (mut send, connection) =
-        hyper::client::conn::http2::handshake(executor, TokioIo::new(client)).await.unwrap();
+    let mut builder = hyper::client::conn::http2::Builder::new(executor);
+    // What is not read shows.
+    builder.initial_stream_window_size(64 << 10);
+    let (mut send, connection) = builder.handshake(TokioIo::new(client)).await.unwrap();
     tasks.spawn(async { connection.await.unwrap() });
     let get = |path: &str| {
         let uri = format!("http://x{path}");
