@@ -45,7 +45,7 @@ fn begun() -> Vec<u8> {
 }
 
 /// A connection with these bytes sent, and the task that serves it.
-async fn open(bytes: &[u8], answers: After, ends: &Ends) -> (DuplexStream, JoinSet<()>) {
+async fn open(bytes: &[u8], answers: impl Serve, ends: &Ends) -> (DuplexStream, JoinSet<()>) {
     let (mut client, server) = tokio::io::duplex(64 << 10);
     client.write_all(bytes).await.unwrap();
     let (service, tracker) = (Arc::new(answers), TaskTracker::new());
@@ -225,11 +225,8 @@ async fn what_is_asked_during_a_goodbye_ends_with_what_is_torn() {
     assert!(ends_within(&mut task, SECOND).await, "out of reach");
 }
 
-/// Answers `/hasty` at once under a limit of a second, and everything else after two with a long body, for which there is
-/// a minute.
+/// Answers `/` after two seconds, for which the client may take a minute, and everything else at once and for a second.
 struct OwnLimits;
-
-const LONG: usize = 256 << 10;
 
 impl Serve for OwnLimits {
     fn serve(
@@ -238,13 +235,10 @@ impl Serve for OwnLimits {
         writes: WriteLimit,
     ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
         Box::pin(async move {
-            if request.uri().path() == "/hasty" {
-                writes.set(Some(SECOND));
-                return Response::new(Body::full(Bytes::from_static(b"done")));
-            }
-            writes.set(Some(60 * SECOND));
-            tokio::time::sleep(2 * SECOND).await;
-            Response::new(Body::full(vec![b'x'; LONG].into()))
+            let (limit, time) = if request.uri().path() == "/" { (60, 2) } else { (1, 0) };
+            writes.set(Some(limit * SECOND));
+            tokio::time::sleep(time * SECOND).await;
+            Response::new(Body::full(Bytes::from_static(b"done")))
         })
     }
 
@@ -258,34 +252,25 @@ impl Serve for OwnLimits {
 
 #[tokio::test(start_paused = true)]
 async fn the_write_limit_of_one_answer_is_not_that_of_another_on_the_same_connection() {
-    let (client, server) = tokio::io::duplex(16 << 10);
-    let (service, tracker) = (Arc::new(OwnLimits), TaskTracker::new());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(serve_connection(TokioIo::new(server), Leaving::Unseen, service, tracker, Ends::default()));
-    let executor = crate::tracked::Tracked::new(TaskTracker::new());
-    let mut builder = hyper::client::conn::http2::Builder::new(executor);
-    // What is not read shows.
-    builder.initial_stream_window_size(64 << 10);
-    let (mut send, connection) = builder.handshake(TokioIo::new(client)).await.unwrap();
-    tasks.spawn(async { connection.await.unwrap() });
-    let get = |path: &str| {
-        let uri = format!("http://x{path}");
-        Request::get(uri).body(http_body_util::Empty::<Bytes>::new()).unwrap()
-    };
-    let patient = send.send_request(get("/patient"));
-    let hasty = send.send_request(get("/hasty")).await.unwrap();
-    hasty.into_body().collect().await.unwrap();
-    let answer = patient.await.unwrap();
-    // Not read for longer than the other had, and for less than it has itself.
-    tokio::time::sleep(30 * SECOND).await;
-    let body = answer.into_body().collect().await.expect("cut off by the limit of another").to_bytes();
-    assert_eq!(body.len(), LONG);
+    // A stream has no window until it is given one; GET /index.html is the second.
+    let no_window = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+    let other = [0, 0, 3, 1, 5, 0, 0, 0, 3, 0x82, 0x86, 0x85];
+    let begun = [PREFACE, &no_window[..]].concat();
+    let (mut client, _task) = open(&begun, OwnLimits, &Ends::default()).await;
+    // The window counts for what is asked after it was read.
+    tokio::time::sleep(SECOND).await;
+    client.write_all(&[GET, &other[..]].concat()).await.unwrap();
+    // Not read for longer than the other may take, and for less than it may take itself.
+    tokio::time::sleep(20 * SECOND).await;
+    client.write_all(&[0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 0, 0x40, 0]).await.unwrap();
+    let got = until_done(&mut client, "patient").await;
+    assert!(got.windows(8).any(|window| window == b"\0\0\0\x01done"), "{got:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_of_no_route_that_nobody_reads_end_their_connection() {
     // The pipe takes 64 KiB; what is asked for is more.
-    let body = Bytes::from(vec![b'x'; LONG]);
+    let body = Bytes::from(vec![b'x'; 256 << 10]);
     let (_client, mut task) = open(GET_HTTP1, After(Duration::ZERO, body), &Ends::default()).await;
     assert!(!ends_within(&mut task, 29 * SECOND).await, "dropped too soon");
     assert!(ends_within(&mut task, 2 * SECOND).await, "held for good");
