@@ -224,3 +224,24 @@ async fn what_is_asked_during_a_goodbye_ends_with_what_is_torn() {
     ends.torn.cancel();
     assert!(ends_within(&mut task, SECOND).await, "out of reach");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_hear_a_goodbye_is_not_served_for_ever() {
+    let pings = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8].to_vec();
+    let asks = |stream| [&GET[..8], &[stream], &GET[9..]].concat();
+    for (name, keeps_on) in [("pings", None), ("asks", Some(asks))] {
+        let ends = Ends::default();
+        let (mut client, mut task) = open(&begun(), after(Duration::ZERO), &ends).await;
+        tokio::time::sleep(SECOND).await;
+        ends.closing.cancel();
+        let (mut turns, mut heard) = (0, Vec::new());
+        while !ends_within(&mut task, 3 * SECOND).await {
+            assert!(3 * turns < 60, "{name}: held for good");
+            let bytes = keeps_on.map_or_else(|| pings.clone(), |asks| asks(2 * turns + 1));
+            client.write_all(&bytes).await.unwrap();
+            client.read_buf(&mut heard).await.unwrap();
+            turns += 1;
+        }
+        assert!(u64::from(turns) > GOODBYE_WAIT.as_secs() / 3, "{name}: cut off at once");
+    }
+}
