@@ -10,7 +10,7 @@ use http::HeaderMap;
 use sluice_core::budget::Budget;
 use sluice_core::decide::{RetriesLeft, RetryAllowance};
 use sluice_core::kind::{FailureKind, Role, TransportError};
-use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::request::RequestBody;
 use sluice_core::lens::splice::Edit;
 use sluice_core::machine::{After, Attempting, Choosing, Entering, Pausing, Rules};
 use sluice_core::verdict::Verdict;
@@ -37,7 +37,7 @@ pub(super) struct Call {
     /// Its route.
     pub route: Arc<Route>,
     /// Its body and what was read from it.
-    pub chat: ChatRequest,
+    pub body: RequestBody,
     /// The client's headers.
     pub headers: HeaderMap,
     /// Its time.
@@ -69,12 +69,12 @@ impl Call {
     pub fn new(
         ledger: Box<Ledger>,
         route: Arc<Route>,
-        chat: ChatRequest,
+        body: RequestBody,
         headers: HeaderMap,
         budget: Budget,
     ) -> Self {
         let (choice, failed_credentials) = (Choice::default(), Vec::new());
-        Self { own: None, ledger, route, chat, headers, budget, global: None, choice, failed_credentials }
+        Self { own: None, ledger, route, body, headers, budget, global: None, choice, failed_credentials }
     }
 
     /// Works until there is something to show.
@@ -191,7 +191,7 @@ impl Call {
     /// a stream back to its end.
     pub fn limits(&self, position: usize) -> (Duration, Option<Duration>) {
         let limits = &self.target(position).config;
-        match (self.chat.stream, self.route.config.commit) {
+        match (self.body.stream, self.route.config.commit) {
             (false, _) => (limits.attempt, None),
             (true, CommitRule::FirstContent) => (limits.first_content, None),
             (true, CommitRule::Complete) => (limits.attempt, Some(limits.first_content)),
@@ -201,7 +201,7 @@ impl Call {
     /// The answer is shown and nothing is sent upstream any more: what would have been is let go, with the pages of the
     /// connection that it was read into.
     pub fn is_shown(&mut self) {
-        self.chat.body = Bytes::new();
+        self.body.bytes = Bytes::new();
         self.headers = HeaderMap::new();
     }
 
@@ -215,9 +215,9 @@ impl Call {
     pub fn lower_output(&mut self, position: usize) -> Vec<Edit> {
         let target = &self.route.targets[position];
         let late = self.choice.role(position) == Role::Fallback || self.ledger.timed_out();
-        let limit = target.config.fallback_max_tokens.filter(|_| late && self.chat.wire.limits_output());
+        let limit = target.config.fallback_max_tokens.filter(|_| late && self.body.wire.limits_output());
         let edits =
-            limit.map_or_else(Vec::new, |limit| self.chat.output_limit.lowered(&self.chat.body, limit));
+            limit.map_or_else(Vec::new, |limit| self.body.output_limit.lowered(&self.body.bytes, limit));
         self.ledger.max_tokens_lowered = limit.filter(|_| !edits.is_empty());
         edits
     }
@@ -226,8 +226,8 @@ impl Call {
     fn body_for(&self, position: usize, mut edits: Vec<Edit>) -> Bytes {
         // What makes the body ask for usage, where it is to be accounted.
         let account = self.ledger.generation().config.account_usage;
-        edits.extend(self.chat.usage.ask.clone().filter(|_| account));
-        self.chat.with_model(&self.target(position).config.target.model, &edits)
+        edits.extend(self.body.usage.ask.clone().filter(|_| account));
+        self.body.with_model(&self.target(position).config.target.model, &edits)
     }
 
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
@@ -243,7 +243,7 @@ impl Call {
         let outgoing = Outgoing {
             client: &target.client,
             line: &attempt.hold.line,
-            path: self.chat.wire.path(),
+            path: self.body.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: (&self.headers, &generation.config.forward_headers),
             request_id: self.ledger.id(),
@@ -253,10 +253,10 @@ impl Call {
             connect: self.route.config.connect,
         };
         let expected = Expected {
-            wire: self.chat.wire,
-            streaming: self.chat.stream,
-            usage_asked: self.chat.usage.asked,
-            rules: generation.stream_rules(&self.route.config, &self.chat),
+            wire: self.body.wire,
+            streaming: self.body.stream,
+            usage_asked: self.body.usage.asked,
+            rules: generation.stream_rules(&self.route.config, &self.body),
             limits: generation.config.limits,
             idle: self.route.config.idle.filter(|_| self.route.config.commit == CommitRule::Complete),
             wait_max: generation.config.breaker.cooldown.max,
@@ -278,7 +278,7 @@ impl Call {
                     status: progress.status(),
                     by_deadline: out.by_deadline,
                     limit_over: out.limit_over,
-                    ..Fault::new(progress.stage(self.chat.stream))
+                    ..Fault::new(progress.stage(self.body.stream))
                 });
             }
             fires = attempting.fires(now, progress.content());
@@ -309,8 +309,8 @@ impl Call {
 
     /// Tokens: the input as it was estimated and, where the request limits it, the whole output.
     pub fn estimate(&self) -> (u64, u64) {
-        let each = u64::from(self.chat.max_output_tokens.unwrap_or(0));
-        (self.chat.input_tokens.into(), each.saturating_mul(self.chat.choices.into()))
+        let each = u64::from(self.body.max_output_tokens.unwrap_or(0));
+        (self.body.input_tokens.into(), each.saturating_mul(self.body.choices.into()))
     }
 
     /// The target at a position of the route.

@@ -63,7 +63,7 @@ pub(super) async fn show(mut call: Box<Call>, mut shown: Box<(Attempt, Ready)>) 
         ReadyAnswer::Whole { body, usage, text } => {
             head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             call.ledger.usage = usage.or(Some(sluice_core::facts::Usage {
-                input: u64::from(call.chat.input_tokens),
+                input: u64::from(call.body.input_tokens),
                 output: (text as u64).div_ceil(4),
                 estimated: true,
             }));

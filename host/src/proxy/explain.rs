@@ -157,7 +157,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
     let generation = ledger.generation().clone();
     ledger.calls(dry.caller.as_ref().and_then(|name| caller::named(&generation, name)));
     let routed = admit::route(&mut ledger, dry.body.clone(), &dry.headers, dry.wire);
-    let (route, chat, budget) = match routed {
+    let (route, body, budget) = match routed {
         Ok(routed) => routed,
         Err(failure) => {
             let facts = ledger.facts.clone();
@@ -167,7 +167,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
             return explained;
         }
     };
-    let mut call = Box::new(Call::new(ledger, route, chat, dry.headers.clone(), budget));
+    let mut call = Box::new(Call::new(ledger, route, body, dry.headers.clone(), budget));
     let mut explained = Explained::of(call.ledger.facts.clone());
     explained.route = Some((call.route.config.clone(), call.budget.total()));
     let now = clock::now();
@@ -328,7 +328,7 @@ async fn attempt(
         attempting.commits();
         attempt.ticket.commit();
         let route = call.route.clone();
-        call.ledger.commits(&route.targets[position], 200, call.chat.stream, None, *at);
+        call.ledger.commits(&route.targets[position], 200, call.body.stream, None, *at);
         return Ok(None);
     };
     let fault = fault(call, mishap, &attempting, position, at);

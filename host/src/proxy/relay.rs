@@ -252,7 +252,7 @@ impl Flowing {
     /// broken one still needs.
     fn finish(mut self) -> Finish {
         let last = Some(self.stream.take_output()).filter(|bytes| !bytes.is_empty());
-        self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
+        self.call.ledger.usage = Some(self.stream.usage(self.call.body.input_tokens));
         if self.last_call {
             self.interrupted(&Break::Draining);
             let event = error_event(&Break::Draining, &[]);
@@ -289,7 +289,7 @@ impl Flowing {
 
     /// Nobody takes the rest. A client that leaves after the finish reason has its answer.
     fn client_left(mut self) {
-        self.call.ledger.usage = Some(self.stream.usage(self.call.chat.input_tokens));
+        self.call.ledger.usage = Some(self.stream.usage(self.call.body.input_tokens));
         if self.stream.finished() || self.end == Some(End::Well) {
             let hold = served(&mut self.call, self.attempt);
             self.body.finish_aside(hold);

@@ -245,3 +245,69 @@ async fn a_client_that_does_not_hear_a_goodbye_is_not_served_for_ever() {
         assert!(u64::from(turns) > GOODBYE_WAIT.as_secs() / 3, "{name}: cut off at once");
     }
 }
+
+/// Answers `/hasty` at once under a limit of a second, and everything else after two with a long body, for which there is
+/// a minute.
+struct OwnLimits;
+
+const LONG: usize = 256 << 10;
+
+impl Serve for OwnLimits {
+    fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        writes: WriteLimit,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        Box::pin(async move {
+            if request.uri().path() == "/hasty" {
+                writes.set(Some(SECOND));
+                return Response::new(Body::full(Bytes::from_static(b"done")));
+            }
+            writes.set(Some(60 * SECOND));
+            tokio::time::sleep(2 * SECOND).await;
+            Response::new(Body::full(vec![b'x'; LONG].into()))
+        })
+    }
+
+    fn refuse_plain_text(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
+        self.serve(request, WriteLimit::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_write_limit_of_one_answer_is_not_that_of_another_on_the_same_connection() {
+    let (client, server) = tokio::io::duplex(16 << 10);
+    let (service, tracker) = (Arc::new(OwnLimits), TaskTracker::new());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(serve_connection(TokioIo::new(server), Leaving::Unseen, service, tracker, Ends::default()));
+    let executor = crate::tracked::Tracked::new(TaskTracker::new());
+    let mut builder = hyper::client::conn::http2::Builder::new(executor);
+    // What is not read shows.
+    builder.initial_stream_window_size(64 << 10);
+    let (mut send, connection) = builder.handshake(TokioIo::new(client)).await.unwrap();
+    tasks.spawn(async { connection.await.unwrap() });
+    let get = |path: &str| {
+        let uri = format!("http://x{path}");
+        Request::get(uri).body(http_body_util::Empty::<Bytes>::new()).unwrap()
+    };
+    let patient = send.send_request(get("/patient"));
+    let hasty = send.send_request(get("/hasty")).await.unwrap();
+    hasty.into_body().collect().await.unwrap();
+    let answer = patient.await.unwrap();
+    // Not read for longer than the other had, and for less than it has itself.
+    tokio::time::sleep(30 * SECOND).await;
+    let body = answer.into_body().collect().await.expect("cut off by the limit of another").to_bytes();
+    assert_eq!(body.len(), LONG);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_of_no_route_that_nobody_reads_end_their_connection() {
+    // The pipe takes 64 KiB; what is asked for is more.
+    let body = Bytes::from(vec![b'x'; LONG]);
+    let (_client, mut task) = open(GET_HTTP1, After(Duration::ZERO, body), &Ends::default()).await;
+    assert!(!ends_within(&mut task, 29 * SECOND).await, "dropped too soon");
+    assert!(ends_within(&mut task, 2 * SECOND).await, "held for good");
+}
