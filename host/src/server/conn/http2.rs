@@ -78,8 +78,7 @@ where
                 biased;
                 () = last_calls(connection, &traffic, &mut leaving, &ends) => {}
                 () = is_at_rest(&calls, &traffic) => {}
-                // A client may make it write for ever without ever asking for anything.
-                () = calls.quiet(HEAD_WAIT) => {}
+                () = is_without_calls(&calls) => {}
             }
         }
     }
@@ -95,4 +94,12 @@ async fn is_at_rest(calls: &Calls, traffic: &Traffic) {
             return;
         }
     }
+}
+
+/// Ready once there was no call for so long that it does not matter what is written: a client may keep that up for ever,
+/// and also asking. What crosses the goodbye on its way is still a call; what comes after that is not.
+async fn is_without_calls(calls: &Calls) {
+    tokio::time::sleep(GOODBYE_WAIT).await;
+    calls.close();
+    calls.quiet(HEAD_WAIT).await;
 }

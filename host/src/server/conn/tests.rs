@@ -225,46 +225,25 @@ async fn what_is_asked_during_a_goodbye_ends_with_what_is_torn() {
     assert!(ends_within(&mut task, SECOND).await, "out of reach");
 }
 
-/// Answers `/` after two seconds, for which the client may take a minute, and everything else at once and for a second.
-struct OwnLimits;
-
-impl Serve for OwnLimits {
-    fn serve(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        writes: WriteLimit,
-    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
-        Box::pin(async move {
-            let (limit, time) = if request.uri().path() == "/" { (60, 2) } else { (1, 0) };
-            writes.set(Some(limit * SECOND));
-            tokio::time::sleep(time * SECOND).await;
-            Response::new(Body::full(Bytes::from_static(b"done")))
-        })
-    }
-
-    fn refuse_plain_text(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> Pin<Box<dyn Future<Output = Response<Body>> + Send>> {
-        self.serve(request, WriteLimit::default())
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn the_write_limit_of_one_answer_is_not_that_of_another_on_the_same_connection() {
-    // A stream has no window until it is given one; GET /index.html is the second.
-    let no_window = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
-    let other = [0, 0, 3, 1, 5, 0, 0, 0, 3, 0x82, 0x86, 0x85];
-    let begun = [PREFACE, &no_window[..]].concat();
-    let (mut client, _task) = open(&begun, OwnLimits, &Ends::default()).await;
-    // The window counts for what is asked after it was read.
-    tokio::time::sleep(SECOND).await;
-    client.write_all(&[GET, &other[..]].concat()).await.unwrap();
-    // Not read for longer than the other may take, and for less than it may take itself.
-    tokio::time::sleep(20 * SECOND).await;
-    client.write_all(&[0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 0, 0x40, 0]).await.unwrap();
-    let got = until_done(&mut client, "patient").await;
-    assert!(got.windows(8).any(|window| window == b"\0\0\0\x01done"), "{got:?}");
+async fn a_client_that_does_not_hear_a_goodbye_is_not_served_for_ever() {
+    let pings = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8].to_vec();
+    let asks = |stream| [&GET[..8], &[stream], &GET[9..]].concat();
+    for (name, keeps_on) in [("pings", None), ("asks", Some(asks))] {
+        let ends = Ends::default();
+        let (mut client, mut task) = open(&begun(), after(Duration::ZERO), &ends).await;
+        tokio::time::sleep(SECOND).await;
+        ends.closing.cancel();
+        let (mut turns, mut heard) = (0, Vec::new());
+        while !ends_within(&mut task, 3 * SECOND).await {
+            assert!(3 * turns < 60, "{name}: held for good");
+            let bytes = keeps_on.map_or_else(|| pings.clone(), |asks| asks(2 * turns + 1));
+            client.write_all(&bytes).await.unwrap();
+            client.read_buf(&mut heard).await.unwrap();
+            turns += 1;
+        }
+        assert!(u64::from(turns) > GOODBYE_WAIT.as_secs() / 3, "{name}: cut off at once");
+    }
 }
 
 #[tokio::test(start_paused = true)]
