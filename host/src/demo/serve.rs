@@ -156,9 +156,10 @@ Ctrl-C ends it."
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
 mod tests {
-    use super::super::client::{Ask, fetch};
+    use super::super::client::fetch;
     use super::*;
     use crate::rig::Sse;
+    use crate::rig::client::Ask;
 
     /// The bodies that people are told to send, in order.
     fn bodies(words: &str) -> Vec<String> {
