@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::splice::{Edit, place, splice};
 
 /// Its name.
-pub const OWN: &str = "sluice";
+const OWN: &str = "sluice";
 
 #[derive(Deserialize)]
 struct Known<'a> {
