@@ -4,7 +4,6 @@ mod anthropic;
 mod azure;
 mod bedrock;
 mod deepseek;
-mod fireworks;
 mod google;
 mod groq;
 mod local;

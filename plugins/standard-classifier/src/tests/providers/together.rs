@@ -1,4 +1,4 @@
-//! Together.
+//! Together and Fireworks.
 
 use sluice_sdk::FailureKind::{ContextLengthExceeded, ModelUnavailable, QuotaExhausted};
 
@@ -22,6 +22,12 @@ const CASES: &[Case] = &[
         404,
         r#"{"error":{"message":"Unable to access model m","type":"invalid_request_error","param":null,"code":"model_not_available"}}"#,
         ModelUnavailable,
+    ),
+    (
+        "fireworks suspended",
+        412,
+        r#"{"error":{"object":"error","type":"invalid_request_error","message":"Account a is suspended, possibly due to reaching the monthly spending limit"}}"#,
+        QuotaExhausted,
     ),
 ];
 
