@@ -1,6 +1,6 @@
 //! Writes the header `x-note` and, at the end, the record fields `note` and, of what it is told, `duration`
-//! and `latency` in milliseconds. With the header `x-bad-tags` it
-//! writes what a host must refuse; with `x-trap-tagger` it traps.
+//! and `latency` in milliseconds. With the header `x-bad-tags` it writes what a host must refuse; with
+//! `x-trap-tagger` it traps.
 
 use sluice_guests::{header, trap};
 use sluice_sdk::{AnswerFacts, NoSettings, Phase, Plugin, RequestFacts, Tag, Tagger, TargetFacts};
