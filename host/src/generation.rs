@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use sluice_core::facts::{Place, PluginKind, TargetFacts};
-use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::request::RequestBody;
 use sluice_core::stream::Rules;
 
 use crate::config::{self, Config};
@@ -103,7 +103,7 @@ impl Generation {
     }
 
     /// The bounds and rules of a stream of a call on a route.
-    pub fn stream_rules(&self, route: &config::Route, call: &ChatRequest) -> Rules {
+    pub fn stream_rules(&self, route: &config::Route, call: &RequestBody) -> Rules {
         let limits = &self.config.limits;
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Rules {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// Modules of the host and the modules they may use. A module that is missing here is a failure.
 const EDGES: &[(&str, &[&str])] = &[
     ("clock", &[]),
+    ("exit", &[]),
     ("config", &["clock"]),
     ("state", &["clock", "config"]),
     ("files", &[]),
@@ -55,11 +56,26 @@ const EDGES: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("mock", &["clock"]),
-    ("rig", &["config"]),
-    ("demo", &["cli", "clock", "config", "gateway", "mock", "rig"]),
-    ("drill", &["cli", "clock", "config", "gateway", "mock", "rig", "telemetry"]),
-    ("cli", &["clock", "config", "demo", "drill", "gateway", "generation", "mock", "plugin", "rig", "store"]),
+    ("mock", &["clock", "tracked"]),
+    ("rig", &["clock", "config"]),
+    ("demo", &["clock", "config", "exit", "gateway", "mock", "rig"]),
+    ("drill", &["clock", "config", "exit", "gateway", "mock", "rig", "telemetry"]),
+    (
+        "cli",
+        &[
+            "clock",
+            "config",
+            "demo",
+            "drill",
+            "exit",
+            "gateway",
+            "generation",
+            "mock",
+            "plugin",
+            "rig",
+            "store",
+        ],
+    ),
 ];
 
 /// Crates that only the named modules may name.
@@ -67,9 +83,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("notify", &["files"]),
-    ("hyper", &["cli", "demo", "drill", "mock", "proxy", "server", "tracked", "turn", "upstream"]),
+    ("hyper", &["cli", "mock", "proxy", "rig", "server", "tracked", "turn", "upstream"]),
     ("h2", &["upstream"]),
-    ("hyper_util", &["cli", "demo", "drill", "mock", "server", "traces", "upstream"]),
+    ("hyper_util", &["cli", "mock", "rig", "server", "traces", "upstream"]),
     ("hyper_rustls", &["traces", "upstream"]),
     ("rustls", &["cli", "config", "traces", "upstream"]),
     ("tokio_rustls", &["cli", "server"]),

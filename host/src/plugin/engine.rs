@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use wasmtime::component::Linker;
 use wasmtime::{
-    Config, Engine, InstanceAllocationStrategy, Module, ModuleVersionStrategy, PoolingAllocationConfig,
-    Store, Trap,
+    Config, Engine, InstanceAllocationStrategy, Module, ModuleVersionStrategy, OptLevel,
+    PoolingAllocationConfig, Store, Trap,
 };
 
 use super::contract;
@@ -148,7 +148,10 @@ fn config(pool: Option<PoolingAllocationConfig>) -> Config {
         .wasm_memory64(false)
         .shared_memory(false)
         .max_wasm_stack(512 * 1024)
-        .async_stack_size(2 * 1024 * 1024);
+        .async_stack_size(2 * 1024 * 1024)
+        // Whoever built the component has optimised it already. To do so again takes a quarter of the time until a
+        // plugin runs, and saves a request three of a hundred instructions.
+        .cranelift_opt_level(OptLevel::None);
     // Compiled code never leaves the process, so no version is written into it.
     let _ = config.module_version(ModuleVersionStrategy::None);
     match pool {

@@ -11,7 +11,7 @@ use hyper::body::{Body as _, Incoming};
 use sluice_core::budget::{self, Budget};
 use sluice_core::facts::RequestFacts;
 use sluice_core::kind::TransportError;
-use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::request::RequestBody;
 use sluice_core::lens::wire::Wire;
 
 use super::Shared;
@@ -81,9 +81,9 @@ pub(super) async fn admit(
     wire: Wire,
 ) -> Result<Box<Call>, NotAdmitted> {
     match read(&mut ledger, request, wire).await {
-        Ok(((route, chat, budget), headers)) => {
+        Ok(((route, body, budget), headers)) => {
             ledger.generation().cells.retry_budget.call(ledger.arrival());
-            let mut call = Box::new(Call::new(ledger, route, chat, headers, budget));
+            let mut call = Box::new(Call::new(ledger, route, body, headers, budget));
             match enter(&mut call).await {
                 Ok(()) => Ok(call),
                 Err(failure) => Err(NotAdmitted::Refused(call.ledger, failure)),
@@ -116,7 +116,7 @@ async fn read(
 }
 
 /// A request that has a route: that, what was read of its body, and its time.
-pub(super) type Routed = (Arc<Route>, ChatRequest, Budget);
+pub(super) type Routed = (Arc<Route>, RequestBody, Budget);
 
 /// Finds the route of a request whose body is there, and what plugins are told about it.
 ///
@@ -128,9 +128,9 @@ pub(super) fn route(
     headers: &HeaderMap,
     wire: Wire,
 ) -> Result<Routed, Failure> {
-    let chat = ChatRequest::read(bytes, wire).map_err(Failure::Body)?;
-    ledger.facts = facts(ledger, &chat, headers);
-    ledger.model = Some(chat.model.clone());
+    let body = RequestBody::read(bytes, wire).map_err(Failure::Body)?;
+    ledger.facts = facts(ledger, &body, headers);
+    ledger.model = Some(body.model.clone());
     let wish = match headers.get(&BUDGET) {
         None => None,
         Some(value) => {
@@ -139,34 +139,34 @@ pub(super) fn route(
             Some(wish.ok_or(Failure::Header { name: "x-sluice-budget-ms", expected })?)
         }
     };
-    let Some(route) = ledger.generation().route(&chat.model).cloned() else {
-        return Err(Failure::ModelNotFound { model: chat.model.to_string() });
+    let Some(route) = ledger.generation().route(&body.model).cloned() else {
+        return Err(Failure::ModelNotFound { model: body.model.to_string() });
     };
     let budget = Budget::new(ledger.arrival(), route.config.budget, route.config.reserve, wish);
     ledger.budget = Some(budget);
     ledger.route = Some(route.clone());
     ledger.model = Some(route.config.name.clone());
     caller::may_call(ledger, &route.config.name)?;
-    Ok((route, chat, budget))
+    Ok((route, body, budget))
 }
 
-fn facts(ledger: &Ledger, chat: &ChatRequest, headers: &HeaderMap) -> RequestFacts {
+fn facts(ledger: &Ledger, body: &RequestBody, headers: &HeaderMap) -> RequestFacts {
     let text = |value: &http::HeaderValue| Some(value.to_str().ok()?.to_owned());
     let allowed = &ledger.generation().config.plugins.headers;
     let seen = allowed.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
     RequestFacts {
         id: ledger.id().clone(),
-        model: chat.model.clone(),
+        model: body.model.clone(),
         task: headers.get(&TASK).and_then(text),
         caller: ledger.facts.caller.clone(),
-        input_tokens: chat.input_tokens,
-        max_output_tokens: chat.max_output_tokens,
-        streaming: chat.stream,
-        tools: chat.tools,
-        images: chat.images,
-        json_output: chat.json_output,
-        messages: chat.messages,
-        affinity: chat.affinity,
+        input_tokens: body.input_tokens,
+        max_output_tokens: body.max_output_tokens,
+        streaming: body.stream,
+        tools: body.tools,
+        images: body.images,
+        json_output: body.json_output,
+        messages: body.messages,
+        affinity: body.affinity,
         headers: seen.filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?))).collect(),
         seed: ledger.facts.seed,
     }

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use sluice_core::budget::{self, Budget};
-use sluice_core::decide::{NextTarget, RetriesLeft, RetryAllowance};
+use sluice_core::budget::Budget;
+use sluice_core::decide::{RetriesLeft, RetryAllowance};
 use sluice_core::kind::{FailureKind, Role, TransportError};
-use sluice_core::lens::request::ChatRequest;
-use sluice_core::machine::{After, Attempting, Choosing, Course, Entering, Outlook, Pausing, Rules};
+use sluice_core::lens::request::RequestBody;
+use sluice_core::lens::splice::Edit;
+use sluice_core::machine::{After, Attempting, Choosing, Entering, Pausing, Rules};
 use sluice_core::verdict::Verdict;
 
 use super::attempt::{self, Expected, Progress, Ready};
@@ -23,7 +24,7 @@ use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
 use crate::clock;
-use crate::config::{CommitRule, MinBudget};
+use crate::config::CommitRule;
 use crate::generation::{Route, Target};
 use crate::state::{Lease, Permit};
 
@@ -36,7 +37,7 @@ pub(super) struct Call {
     /// Its route.
     pub route: Arc<Route>,
     /// Its body and what was read from it.
-    pub chat: ChatRequest,
+    pub body: RequestBody,
     /// The client's headers.
     pub headers: HeaderMap,
     /// Its time.
@@ -68,12 +69,12 @@ impl Call {
     pub fn new(
         ledger: Box<Ledger>,
         route: Arc<Route>,
-        chat: ChatRequest,
+        body: RequestBody,
         headers: HeaderMap,
         budget: Budget,
     ) -> Self {
         let (choice, failed_credentials) = (Choice::default(), Vec::new());
-        Self { own: None, ledger, route, chat, headers, budget, global: None, choice, failed_credentials }
+        Self { own: None, ledger, route, body, headers, budget, global: None, choice, failed_credentials }
     }
 
     /// Works until there is something to show.
@@ -166,7 +167,8 @@ impl Call {
         let (own, first_content) = self.limits(position);
         let attempting = entering.granted(now, own, first_content).ok_or(Failure::BudgetExhausted)?;
         let attempt = self.begin(position, place, now);
-        let body = self.body_for(position);
+        let edits = self.lower_output(position);
+        let body = self.body_for(position, edits);
         let fault = match self.exchange(&attempting, &attempt, body).await {
             Ok(ready) => {
                 attempting.commits();
@@ -189,7 +191,7 @@ impl Call {
     /// a stream back to its end.
     pub fn limits(&self, position: usize) -> (Duration, Option<Duration>) {
         let limits = &self.target(position).config;
-        match (self.chat.stream, self.route.config.commit) {
+        match (self.body.stream, self.route.config.commit) {
             (false, _) => (limits.attempt, None),
             (true, CommitRule::FirstContent) => (limits.first_content, None),
             (true, CommitRule::Complete) => (limits.attempt, Some(limits.first_content)),
@@ -199,7 +201,7 @@ impl Call {
     /// The answer is shown and nothing is sent upstream any more: what would have been is let go, with the pages of the
     /// connection that it was read into.
     pub fn is_shown(&mut self) {
-        self.chat.body = Bytes::new();
+        self.body.bytes = Bytes::new();
         self.headers = HeaderMap::new();
     }
 
@@ -208,25 +210,24 @@ impl Call {
         self.ledger.generation().cells.retry_budget.take(now)
     }
 
-    /// A credential whose wait is sat out may be used once more.
-    pub fn forgive(&mut self, position: usize, credential: Option<usize>) {
-        let name = self.target(position).upstream.name().clone();
-        self.failed_credentials.retain(|(upstream, index)| *upstream != name || Some(*index) != credential);
-    }
-
-    /// The client's body as this target gets it. In the place of the first choice, or after a timeout, its
-    /// answer may be limited so that it can still come in time.
-    pub fn body_for(&mut self, position: usize) -> Bytes {
+    /// In the place of the first choice, or after a timeout, the answer of this target may be limited so that it can
+    /// still come in time. Notes the limit, and gives what writes it into the body.
+    pub fn lower_output(&mut self, position: usize) -> Vec<Edit> {
         let target = &self.route.targets[position];
         let late = self.choice.role(position) == Role::Fallback || self.ledger.timed_out();
-        let limit = target.config.fallback_max_tokens.filter(|_| late && self.chat.wire.limits_output());
-        let mut edits =
-            limit.map_or_else(Vec::new, |limit| self.chat.output_limit.lowered(&self.chat.body, limit));
+        let limit = target.config.fallback_max_tokens.filter(|_| late && self.body.wire.limits_output());
+        let edits =
+            limit.map_or_else(Vec::new, |limit| self.body.output_limit.lowered(&self.body.bytes, limit));
         self.ledger.max_tokens_lowered = limit.filter(|_| !edits.is_empty());
+        edits
+    }
+
+    /// The client's body as this target gets it, with these edits.
+    fn body_for(&self, position: usize, mut edits: Vec<Edit>) -> Bytes {
         // What makes the body ask for usage, where it is to be accounted.
         let account = self.ledger.generation().config.account_usage;
-        edits.extend(self.chat.usage.ask.clone().filter(|_| account));
-        self.chat.with_model(&target.config.target.model, &edits)
+        edits.extend(self.body.usage.ask.clone().filter(|_| account));
+        self.body.with_model(&self.target(position).config.target.model, &edits)
     }
 
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
@@ -242,7 +243,7 @@ impl Call {
         let outgoing = Outgoing {
             client: &target.client,
             line: &attempt.hold.line,
-            path: self.chat.wire.path(),
+            path: self.body.wire.path(),
             credential: attempt.credential.as_ref().map(Lease::index),
             headers: (&self.headers, &generation.config.forward_headers),
             request_id: self.ledger.id(),
@@ -252,10 +253,10 @@ impl Call {
             connect: self.route.config.connect,
         };
         let expected = Expected {
-            wire: self.chat.wire,
-            streaming: self.chat.stream,
-            usage_asked: self.chat.usage.asked,
-            rules: generation.stream_rules(&self.route.config, &self.chat),
+            wire: self.body.wire,
+            streaming: self.body.stream,
+            usage_asked: self.body.usage.asked,
+            rules: generation.stream_rules(&self.route.config, &self.body),
             limits: generation.config.limits,
             idle: self.route.config.idle.filter(|_| self.route.config.commit == CommitRule::Complete),
             wait_max: generation.config.breaker.cooldown.max,
@@ -277,70 +278,11 @@ impl Call {
                     status: progress.status(),
                     by_deadline: out.by_deadline,
                     limit_over: out.limit_over,
-                    ..Fault::new(progress.stage(self.chat.stream))
+                    ..Fault::new(progress.stage(self.body.stream))
                 });
             }
             fires = attempting.fires(now, progress.content());
         }
-    }
-
-    /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the
-    /// last failure there was.
-    pub fn outlook(
-        &self,
-        now: Instant,
-        position: usize,
-        course: &Course<Judged>,
-        judged: Option<&Judged>,
-    ) -> Outlook {
-        let target = self.target(position);
-        let context = target.config.target.facts.context;
-        let kind = judged.or(course.last()).map(|judged| judged.verdict.kind);
-        let next = self.next_able(now, course, kind, context).map(|next| NextTarget {
-            min_budget: min_budget(next, now),
-            larger_context: is_larger(next, context),
-        });
-        Outlook {
-            min_budget: min_budget(target, now),
-            other_credential: judged
-                .is_some_and(|judged| self.other_credential(target, judged.credential, now)),
-            budget_allows: self.ledger.generation().cells.retry_budget.has(now),
-            next,
-            random: fastrand::f64(),
-        }
-    }
-
-    /// The next target that would be tried after a failure of this kind.
-    fn next_able(
-        &self,
-        now: Instant,
-        course: &Course<Judged>,
-        kind: Option<FailureKind>,
-        context: Option<u32>,
-    ) -> Option<&Target> {
-        let untried = self.choice.order.iter().filter(|&&p| course.is_untried(p)).map(|&p| self.target(p));
-        let mut able = untried.filter(|t| t.cell.able(now).is_able() && t.upstream.all_aside(now).is_none());
-        match kind {
-            Some(FailureKind::ContextLengthExceeded) => able.find(|t| is_larger(t, context)),
-            _ => able.next(),
-        }
-    }
-
-    /// Whether a credential of the target's upstream is left that is not `in_use`, and that this call has not
-    /// failed with.
-    pub fn other_credential(&self, target: &Target, in_use: Option<usize>, now: Instant) -> bool {
-        let failed = self.failed_with(target);
-        let other = |index| Some(index) != in_use && !failed.contains(&index);
-        target.upstream.page(now).iter().any(|c| c.aside.is_none() && other(c.index))
-    }
-
-    pub fn failed_with(&self, target: &Target) -> Vec<usize> {
-        let name = target.upstream.name();
-        self.failed_credentials
-            .iter()
-            .filter(|(upstream, _)| upstream == name)
-            .map(|(_, index)| *index)
-            .collect()
     }
 
     /// Waits before a retry.
@@ -367,8 +309,8 @@ impl Call {
 
     /// Tokens: the input as it was estimated and, where the request limits it, the whole output.
     pub fn estimate(&self) -> (u64, u64) {
-        let each = u64::from(self.chat.max_output_tokens.unwrap_or(0));
-        (self.chat.input_tokens.into(), each.saturating_mul(self.chat.choices.into()))
+        let each = u64::from(self.body.max_output_tokens.unwrap_or(0));
+        (self.body.input_tokens.into(), each.saturating_mul(self.body.choices.into()))
     }
 
     /// The target at a position of the route.
@@ -386,16 +328,5 @@ impl Call {
             client_status: verdict.client_status,
             retry_after: None,
         }))
-    }
-}
-
-fn is_larger(target: &Target, than: Option<u32>) -> bool {
-    target.config.target.facts.context.is_some_and(|context| than.is_some_and(|than| context > than))
-}
-
-fn min_budget(target: &Target, now: Instant) -> Duration {
-    match target.config.min_budget {
-        MinBudget::Fixed(fixed) => fixed,
-        MinBudget::P95 { floor } => budget::min_budget(floor, target.cell.p95_to_commit(now)),
     }
 }

@@ -157,7 +157,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
     let generation = ledger.generation().clone();
     ledger.calls(dry.caller.as_ref().and_then(|name| caller::named(&generation, name)));
     let routed = admit::route(&mut ledger, dry.body.clone(), &dry.headers, dry.wire);
-    let (route, chat, budget) = match routed {
+    let (route, body, budget) = match routed {
         Ok(routed) => routed,
         Err(failure) => {
             let facts = ledger.facts.clone();
@@ -167,7 +167,7 @@ pub async fn explain(shared: &Arc<Shared>, dry: &Dry) -> Explained {
             return explained;
         }
     };
-    let mut call = Box::new(Call::new(ledger, route, chat, dry.headers.clone(), budget));
+    let mut call = Box::new(Call::new(ledger, route, body, dry.headers.clone(), budget));
     let mut explained = Explained::of(call.ledger.facts.clone());
     explained.route = Some((call.route.config.clone(), call.budget.total()));
     let now = clock::now();
@@ -310,8 +310,8 @@ async fn attempt(
     let left = entering.course().left(*at);
     let attempting = entering.granted(*at, limit, first_content).ok_or(Failure::BudgetExhausted)?;
     let mut attempt = call.begin(position, place, *at);
-    // For what it notes; nobody is sent it.
-    drop(call.body_for(position));
+    // Noted, and written into no body: nobody is sent one.
+    drop(call.lower_output(position));
     let step = Step {
         target: call.target(position).cell.key().clone(),
         role: call.choice.role(position),
@@ -328,7 +328,7 @@ async fn attempt(
         attempting.commits();
         attempt.ticket.commit();
         let route = call.route.clone();
-        call.ledger.commits(&route.targets[position], 200, call.chat.stream, None, *at);
+        call.ledger.commits(&route.targets[position], 200, call.body.stream, None, *at);
         return Ok(None);
     };
     let fault = fault(call, mishap, &attempting, position, at);

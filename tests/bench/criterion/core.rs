@@ -14,7 +14,7 @@ use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use sluice_core::breaker::{Breaker, Lesson, RateRule, Settings};
 use sluice_core::lens::chat::{read_answer, read_event};
-use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::request::RequestBody;
 use sluice_core::lens::wire::Wire;
 use sluice_core::plan::{Plan, Standing};
 use sluice_core::sse::Scanner;
@@ -70,7 +70,7 @@ fn lens(c: &mut Criterion) {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(name, |b| {
             b.iter(|| {
-                let request = ChatRequest::read(body.clone(), Wire::Chat).expect("a body");
+                let request = RequestBody::read(body.clone(), Wire::Chat).expect("a body");
                 black_box(request.with_model("gpt-4o-mini", &[]))
             });
         });

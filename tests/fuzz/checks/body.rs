@@ -6,7 +6,7 @@ use sluice_core::lens::chat::{self, Answer};
 use sluice_core::lens::embeddings;
 use sluice_core::lens::error::ProviderError;
 use sluice_core::lens::fold::fold;
-use sluice_core::lens::request::ChatRequest;
+use sluice_core::lens::request::RequestBody;
 use sluice_core::lens::unfold::unfold;
 use sluice_core::lens::wire::Wire;
 
@@ -24,7 +24,7 @@ pub fn check(bytes: &[u8]) {
             assert!(fold(events, wire).is_some(), "a stream of our own making is none");
         }
         let _ = fold(Bytes::copy_from_slice(bytes), wire);
-        if let Ok(request) = ChatRequest::read(Bytes::copy_from_slice(bytes), wire) {
+        if let Ok(request) = RequestBody::read(Bytes::copy_from_slice(bytes), wire) {
             rewritten(bytes, &request);
         }
     }
@@ -34,7 +34,7 @@ fn is_json(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
-fn rewritten(bytes: &[u8], request: &ChatRequest) {
+fn rewritten(bytes: &[u8], request: &RequestBody) {
     assert!(is_json(bytes), "a request that is taken is JSON");
     // Numbers that no machine holds pass as they are, but cannot be compared here.
     let Ok(mut asked) = serde_json::from_slice::<Value>(bytes) else { return };
@@ -48,7 +48,7 @@ fn rewritten(bytes: &[u8], request: &ChatRequest) {
     );
     asked["model"] = name.into();
     assert_eq!(serde_json::from_slice::<Value>(&sent).expect("still JSON"), asked);
-    let edits = request.output_limit.lowered(&request.body, 7).into_iter().chain(request.usage.ask.clone());
+    let edits = request.output_limit.lowered(&request.bytes, 7).into_iter().chain(request.usage.ask.clone());
     let sent = request.with_model(name, &edits.collect::<Vec<_>>());
     let mut sent: Value = serde_json::from_slice(&sent).expect("still JSON");
     for key in ["max_tokens", "max_completion_tokens", "stream_options"] {

@@ -54,11 +54,11 @@ pub enum BodyError {
 
 /// A request body and what was read from it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChatRequest {
+pub struct RequestBody {
     /// The wire format it came in.
     pub wire: Wire,
     /// The client's own bytes.
-    pub body: Bytes,
+    pub bytes: Bytes,
     /// Where the value of `model` lies in them.
     pub model_at: Range<usize>,
     /// The requested name.
@@ -87,13 +87,13 @@ pub struct ChatRequest {
     pub affinity: Option<u64>,
 }
 
-impl ChatRequest {
+impl RequestBody {
     /// Reads a body.
     ///
     /// # Errors
     /// When it is not one JSON object, nested too deeply, has a top-level key twice, or lacks a usable `model`.
-    pub fn read(body: Bytes, wire: Wire) -> Result<Self, BodyError> {
-        let members = Members::read(&body)?;
+    pub fn read(bytes: Bytes, wire: Wire) -> Result<Self, BodyError> {
+        let members = Members::read(&bytes)?;
         if members.too_many {
             return Err(BodyError::Keys);
         }
@@ -102,7 +102,7 @@ impl ChatRequest {
         }
         let model_raw = members.model.ok_or(BodyError::Field { field: "model", expected: "a string" })?;
         let model = text(model_raw).ok_or(BodyError::Field { field: "model", expected: "a string" })?.into();
-        let model_at = place(&body, model_raw);
+        let model_at = place(&bytes, model_raw);
         let stream = flag(members.stream)? && wire.streams();
         let (chat, output) = (wire == Wire::Chat, wire != Wire::Embeddings);
         let messages = members.messages.filter(|_| chat);
@@ -112,7 +112,7 @@ impl ChatRequest {
             wire,
             stream,
             usage: if stream {
-                UsageWish::read(&body, members.stream_options, model_at.end)
+                UsageWish::read(&bytes, members.stream_options, model_at.end)
             } else {
                 UsageWish::default()
             },
@@ -129,7 +129,7 @@ impl ChatRequest {
                 Wire::Completions => members.prompt.map_or(0, tokens),
                 Wire::Embeddings => members.input.map_or(0, tokens),
             },
-            output_limit: if output { output_limit(&body, &members) } else { OutputLimit::default() },
+            output_limit: if output { output_limit(&bytes, &members) } else { OutputLimit::default() },
             max_output_tokens: [members.max_completion_tokens.filter(|_| chat), members.max_tokens]
                 .into_iter()
                 .flatten()
@@ -150,22 +150,22 @@ impl ChatRequest {
             affinity: affinity(&members),
             model_at,
             model,
-            body: Bytes::new(),
+            bytes: Bytes::new(),
         };
-        Ok(Self { body, ..request })
+        Ok(Self { bytes, ..request })
     }
 
     /// The body for a target: the client's bytes with the value of `model` replaced, and these edits made.
     pub fn with_model(&self, model: &str, further: &[Edit]) -> Bytes {
         // Nearly always nothing else changes, and nothing in the name has to be escaped.
         if further.is_empty() && first_special(model.as_bytes()).is_none() {
-            return replaced(&self.body, &self.model_at, &["\"", model, "\""]);
+            return replaced(&self.bytes, &self.model_at, &["\"", model, "\""]);
         }
         // A string always serialises; the error type is that of writers.
         let name = serde_json::to_string(model).unwrap_or_default();
         let mut edits = vec![Edit { at: self.model_at.clone(), with: name.into() }];
         edits.extend_from_slice(further);
-        splice(&self.body, &edits)
+        splice(&self.bytes, &edits)
     }
 }
 
@@ -289,7 +289,7 @@ fn affinity(members: &Members<'_>) -> Option<u64> {
 }
 
 /// FNV-1a, 64 bits: the same on every machine and in every version.
-pub fn fnv1a(bytes: &[u8]) -> u64 {
+fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

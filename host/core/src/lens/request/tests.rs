@@ -3,12 +3,12 @@
 use super::*;
 use proptest::prelude::*;
 
-fn read(body: &str) -> Result<ChatRequest, BodyError> {
+fn read(body: &str) -> Result<RequestBody, BodyError> {
     read_as(Wire::Chat, body)
 }
 
-fn read_as(wire: Wire, body: &str) -> Result<ChatRequest, BodyError> {
-    ChatRequest::read(Bytes::copy_from_slice(body.as_bytes()), wire)
+fn read_as(wire: Wire, body: &str) -> Result<RequestBody, BodyError> {
+    RequestBody::read(Bytes::copy_from_slice(body.as_bytes()), wire)
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn an_output_limit_is_lowered_or_added_and_nothing_else_changes() {
     ];
     for (body, limit, sent, lowered) in cases {
         let request = read(body).unwrap();
-        let edits = request.output_limit.lowered(&request.body, limit);
+        let edits = request.output_limit.lowered(&request.bytes, limit);
         let (bytes, did) = (request.with_model("x", &edits), !edits.is_empty());
         assert_eq!((std::str::from_utf8(&bytes).unwrap(), did), (sent, lowered), "{body}");
     }
@@ -204,7 +204,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         for wire in Wire::ALL {
-            let _ = ChatRequest::read(bytes.clone().into(), wire);
+            let _ = RequestBody::read(bytes.clone().into(), wire);
         }
     }
 }

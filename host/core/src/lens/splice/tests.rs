@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::lens::request::ChatRequest;
+use crate::lens::request::RequestBody;
 use crate::lens::wire::Wire;
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 fn asked(body: &str) -> (String, bool) {
     const STREAM: &str = r#","stream":true}"#;
     let body = format!("{}{STREAM}", body.strip_suffix('}').unwrap());
-    let request = ChatRequest::read(Bytes::copy_from_slice(body.as_bytes()), Wire::Chat).unwrap();
+    let request = RequestBody::read(Bytes::copy_from_slice(body.as_bytes()), Wire::Chat).unwrap();
     let edits: Vec<Edit> = request.usage.ask.clone().into_iter().collect();
     let sent = request.with_model("t", &edits);
     let sent = String::from_utf8(sent.to_vec()).unwrap();
