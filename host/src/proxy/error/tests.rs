@@ -62,9 +62,13 @@ fn statuses_codes_and_outcomes_of_the_last_fault() {
 
 #[test]
 fn an_error_inside_an_answer_counts_by_its_own_status() {
-    for (outer, inner, expected) in
-        [(200, Some(503), 503), (200, Some(529), 503), (200, Some(500), 502), (200, None, 502), (500, Some(503), 502)]
-    {
+    for (outer, inner, expected) in [
+        (200, Some(503), 503),
+        (200, Some(529), 503),
+        (200, Some(500), 502),
+        (200, None, 502),
+        (500, Some(503), 502),
+    ] {
         let Failure::Upstream(mut last) = fault(FailureKind::RetryableUpstream, Some(outer)) else { return };
         last.error = Some(ProviderError { status: inner, ..ProviderError::default() });
         let failure = Failure::Upstream(last);
