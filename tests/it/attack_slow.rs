@@ -103,14 +103,12 @@ async fn a_callers_own_budget_only_shortens() {
     x.a.healthy();
     for budget in ["5000", "999999999", "18446744073709551615", "99999999999999999999999"] {
         let r = x.plain("solo").header("x-sluice-budget-ms", budget).await;
-        if r.status == 200 {
-            has(&x.record(&r).await, &json!({"budget_ms": 5000}));
-        } else {
-            r.refused(400, "invalid_request");
-        }
+        r.answered();
+        has(&x.record(&r).await, &json!({"budget_ms": 5000}));
     }
+    x.a.play(SILENT);
     let r = x.plain("solo").header("x-sluice-budget-ms", "1").await;
-    assert!(r.status == 504 || r.status == 200, "{r:?}");
+    r.refused(504, "budget_exhausted");
     x.end().await;
 }
 

@@ -24,6 +24,8 @@ use crate::kind::FailureKind;
 use crate::verdict::{Action, Verdict};
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 /// What the route allows.

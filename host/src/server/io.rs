@@ -1,4 +1,4 @@
-//! A connection whose writes may not stall for ever, and of which it is known whether it is read.
+//! A connection whose writes may not stall for ever, and of which it is known whether it is read and whether it writes.
 //!
 //! A client that reads nothing for as long as its route allows is dropped. The limit is set by the answer
 //! that is being written; the timer runs only while a write waits.
@@ -14,45 +14,89 @@ use std::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
-/// The write limit of one connection. Zero: none.
-#[derive(Debug, Clone, Default)]
+/// Until a route says otherwise: for answers that are no call's, and for refusals.
+const UNTOLD: Duration = Duration::from_secs(30);
+/// No limit, in milliseconds.
+const NONE: u64 = u64::MAX;
+
+/// How long a write may wait for its client: over HTTP/1.1 of a connection, which carries one answer at a time, over HTTP/2
+/// of one answer, and of the connection that carries several.
+#[derive(Debug, Clone)]
 pub struct WriteLimit(Arc<AtomicU64>);
+
+impl Default for WriteLimit {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(millis(Some(UNTOLD)))))
+    }
+}
 
 impl WriteLimit {
     /// Sets the limit for what is written from now on.
     pub fn set(&self, limit: Option<Duration>) {
-        let ms = limit.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        self.0.store(ms, Ordering::Relaxed);
+        self.0.store(millis(limit), Ordering::Relaxed);
+    }
+
+    /// What is written from now on is another answer, of which no route has said anything.
+    pub(super) fn begin(&self) {
+        self.set(Some(UNTOLD));
+    }
+
+    /// Allows at least as much as `other`: of the answers of one connection the most patient decides when nothing at all
+    /// can be written any more.
+    pub(super) fn widen(&self, other: &Self) {
+        self.0.fetch_max(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     pub(super) fn get(&self) -> Option<Duration> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0).map(Duration::from_millis)
+        Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms != NONE).map(Duration::from_millis)
     }
 }
 
-/// Whether a connection waits for bytes: then it hears of its end by itself.
+fn millis(limit: Option<Duration>) -> u64 {
+    limit.map_or(NONE, |limit| u64::try_from(limit.as_millis()).unwrap_or(NONE))
+}
+
+/// What goes over one connection, for those who only look.
 #[derive(Debug, Clone, Default)]
-pub struct Reads(Arc<AtomicBool>);
+pub struct Traffic(Arc<Seen>);
 
-impl Reads {
-    /// The last read has given nothing yet.
-    pub fn are_waiting(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+#[derive(Debug, Default)]
+struct Seen {
+    reads_wait: AtomicBool,
+    written: AtomicU64,
+}
+
+impl Traffic {
+    /// The last read has given nothing yet: the connection hears of its end by itself.
+    pub fn reads_wait(&self) -> bool {
+        self.0.reads_wait.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.0.written.load(Ordering::Relaxed)
+    }
+
+    fn writes(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(more)) = written {
+            // The connection alone counts, so that nothing is lost between the two.
+            self.0.written.store(self.written().wrapping_add(*more as u64), Ordering::Relaxed);
+        }
     }
 }
 
-/// A connection under a [`WriteLimit`].
+/// A connection under a [`WriteLimit`], from its first byte on.
 pub struct Bounded<T> {
     inner: T,
     limit: WriteLimit,
-    reads: Reads,
+    traffic: Traffic,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Bounded<T> {
-    /// Bounds the writes of a connection, and says how it is read.
-    pub fn new(inner: T, limit: WriteLimit, reads: Reads) -> Self {
-        Self { inner, limit, reads, waiting: None }
+    /// Bounds the writes of a connection, and says what goes over it.
+    pub fn new(inner: T, limit: WriteLimit, traffic: Traffic) -> Self {
+        Self { inner, limit, traffic, waiting: None }
     }
 
     /// Passes on what a write gave, unless it has waited for too long.
@@ -77,7 +121,7 @@ impl<T: Read + Unpin> Read for Bounded<T> {
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.inner).poll_read(cx, buf);
-        self.reads.0.store(read.is_pending(), Ordering::Relaxed);
+        self.traffic.0.reads_wait.store(read.is_pending(), Ordering::Relaxed);
         read
     }
 }
@@ -85,6 +129,7 @@ impl<T: Read + Unpin> Read for Bounded<T> {
 impl<T: Write + Unpin> Write for Bounded<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.traffic.writes(&written);
         self.judge(cx, written)
     }
 
@@ -108,6 +153,7 @@ impl<T: Write + Unpin> Write for Bounded<T> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.traffic.writes(&written);
         self.judge(cx, written)
     }
 }
