@@ -6,6 +6,7 @@ mod attack_bytes;
 mod attack_http2;
 mod attack_slow;
 mod attack_upstream;
+mod audit_answers;
 mod author_commands;
 mod author_examples;
 mod author_guide;

@@ -79,6 +79,7 @@ pub struct ChatStream {
     usage: Option<Usage>,
     text: usize,
     content_events: u64,
+    content: bool,
     malformed: u64,
 }
 
@@ -97,6 +98,7 @@ impl ChatStream {
             usage: None,
             text: 0,
             content_events: 0,
+            content: false,
             malformed: 0,
         }
     }
@@ -115,6 +117,11 @@ impl ChatStream {
     /// Events with content or a finish reason so far. Only these reset the idle clock.
     pub const fn content_events(&self) -> u64 {
         self.content_events
+    }
+
+    /// Content has come: a finish reason is none.
+    pub const fn has_content(&self) -> bool {
+        self.content
     }
 
     /// Malformed events dropped so far.
@@ -155,7 +162,10 @@ impl ChatStream {
                     }
                 }
                 Ok(None) => return None,
-                Err(_) => return Some(self.end(End::TooLarge)),
+                Err(_) => {
+                    let end = self.unreadable(End::TooLarge);
+                    return Some(self.end(end));
+                }
             }
         }
     }
@@ -189,13 +199,18 @@ impl ChatStream {
         End::Well
     }
 
+    /// What cannot be read on ends a stream; one that is finished, well.
+    fn unreadable(&mut self, end: End) -> End {
+        if self.phase == Phase::Finished { self.well() } else { end }
+    }
+
     fn event(&mut self, event: &Event) -> Option<End> {
         match chat::read_event(&event.data) {
             Meaning::Nothing => None,
             Meaning::Done => Some(self.done()),
             Meaning::Error(_) if self.phase == Phase::Finished => Some(self.well()),
             Meaning::Error(error) => Some(End::Error(error)),
-            Meaning::Malformed if self.rules.malformed_fails => Some(End::Malformed),
+            Meaning::Malformed if self.rules.malformed_fails => Some(self.unreadable(End::Malformed)),
             Meaning::Malformed => {
                 self.malformed += 1;
                 None
@@ -226,12 +241,14 @@ impl ChatStream {
         if chunk.usage.is_some() {
             self.usage = chunk.usage;
         }
+        let (before, was_finished) = (self.out.len(), self.phase == Phase::Finished);
         match &event.wire {
             Some(wire) => self.out.extend_from_slice(wire),
             None => sse::write_event(&event.data, &mut self.out),
         }
         if chunk.commits() {
             self.content_events += 1;
+            self.content |= chunk.content;
         }
         if self.phase == Phase::Holding {
             self.held += 1;
@@ -248,7 +265,15 @@ impl ChatStream {
         if self.phase == Phase::Flowing && self.finished.count_ones() >= answers {
             self.phase = Phase::Finished;
         }
-        self.rules.complete_max.is_some_and(|max| self.out.len() > max).then_some(End::TooLarge)
+        if self.rules.complete_max.is_none_or(|max| self.out.len() <= max) {
+            return None;
+        }
+        if was_finished {
+            // What follows the answer has no room; the answer had.
+            self.out.truncate(before);
+            return Some(self.well());
+        }
+        Some(End::TooLarge)
     }
 }
 

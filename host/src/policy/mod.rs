@@ -173,9 +173,23 @@ impl Policy {
             }
         }
         if in_place && !bundled_asked && self.set.bundled(PluginKind::Tagger).wants_tags(head) {
-            self.bundled_tags(question, head, &mut asked).await;
+            let answer = self.in_place(answer);
+            self.bundled_tags(Ask::Tag(request, moment, &answer), head, &mut asked).await;
         }
         asked
+    }
+
+    /// What the bundled tagger is told in the place of another: it is one of those that were asked.
+    fn in_place(&self, answer: &AnswerFacts) -> AnswerFacts {
+        let bundled = Named::new(self.set.bundled(PluginKind::Tagger), PluginKind::Tagger);
+        let mut answer = answer.clone();
+        let listed = self.lineup.taggers(answer.phase == TagPhase::Head).any(|tagger| tagger == bundled);
+        if !listed {
+            let mut line = String::from(&*answer.policy);
+            bundled.write(&mut line);
+            answer.policy = line.into();
+        }
+        answer
     }
 
     /// What the bundled tagger alone writes on the head of an answer: on the refusal that follows when a tagger
@@ -187,7 +201,8 @@ impl Policy {
         answer: &AnswerFacts,
     ) -> Asked<Vec<Tag>> {
         let mut asked = nobody_asked(Vec::new());
-        self.bundled_tags(Ask::Tag(request, moment, answer), true, &mut asked).await;
+        let answer = self.in_place(answer);
+        self.bundled_tags(Ask::Tag(request, moment, &answer), true, &mut asked).await;
         asked
     }
 
@@ -310,6 +325,13 @@ impl<'a> Named<'a> {
     fn new(plugin: &'a Plugin, kind: PluginKind) -> Self {
         Self { kind, name: plugin.name(), digest: plugin.digest() }
     }
+
+    fn write(&self, line: &mut String) {
+        let digest = self.digest.get(..8).unwrap_or(self.digest);
+        for part in [" ", self.kind.as_str(), "=", self.name, "@", digest] {
+            line.push_str(part);
+        }
+    }
 }
 
 impl<'a> From<&'a PluginRef> for Named<'a> {
@@ -329,10 +351,7 @@ pub fn policy_line<'a>(generation: u64, asked: impl Iterator<Item = Named<'a>> +
             if asked.clone().take(at).any(|before| before == plugin) {
                 continue;
             }
-            let digest = plugin.digest.get(..8).unwrap_or(plugin.digest);
-            for part in [" ", kind.as_str(), "=", plugin.name, "@", digest] {
-                line.push_str(part);
-            }
+            plugin.write(&mut line);
         }
     }
     line

@@ -131,11 +131,12 @@ pub(super) fn route(
     let body = RequestBody::read(bytes, wire).map_err(Failure::Body)?;
     ledger.facts = facts(ledger, &body, headers);
     ledger.model = Some(body.model.clone());
-    let wish = match headers.get(&BUDGET) {
-        None => None,
-        Some(value) => {
-            let wish = value.to_str().ok().and_then(budget::parse_budget_ms);
-            let expected = "a positive whole number of milliseconds";
+    let mut wishes = headers.get_all(&BUDGET).iter();
+    let wish = match (wishes.next(), wishes.next()) {
+        (None, _) => None,
+        (Some(value), another) => {
+            let wish = value.to_str().ok().filter(|_| another.is_none()).and_then(budget::parse_budget_ms);
+            let expected = "one positive whole number of milliseconds";
             Some(wish.ok_or(Failure::Header { name: "x-sluice-budget-ms", expected })?)
         }
     };

@@ -19,8 +19,8 @@ use super::fault::Fault;
 use crate::clock;
 use crate::upstream::{Line, UpstreamBody};
 
-/// How long the end marker of a gathered stream is waited for once every answer has its finish reason: only
-/// usage can still come, and the client waits for it too.
+/// How long the end marker of a gathered stream is waited for at most once every answer has its finish reason:
+/// only usage can still come, and the client waits for it too.
 const AFTER_FINISH: Duration = Duration::from_secs(1);
 /// Most white space before an answer.
 const BLANK_MAX: usize = 64 << 10;
@@ -42,12 +42,9 @@ pub(super) async fn read(
             let bytes = reader.whole(&mut body, first).await?;
             reader.judge(bytes).map(|answer| (answer, None)).map_err(|fault| *fault)
         }
-        (Form::Document, true) => {
-            // Rare, and apart, so that the usual forms do not carry the place for it.
-            let answer = Box::pin(reader.unfolded(body, first)).await?;
-            Ok((answer, Some(clock::now())))
-        }
-        (Form::Events, false) => Ok((Box::pin(reader.folded(body, first, line)).await?, None)),
+        // Rare, and apart, so that the usual forms do not carry the place for it.
+        (Form::Document, true) => Box::pin(reader.unfolded(body, first)).await,
+        (Form::Events, false) => Ok((Box::pin(reader.folded(body, first, line, progress)).await?, None)),
     }
 }
 
@@ -104,7 +101,9 @@ impl Reader<'_> {
             if stream.content_events() > contents {
                 contents = stream.content_events();
                 last = clock::now();
-                first_content.get_or_insert(last);
+                if stream.has_content() {
+                    first_content.get_or_insert(last);
+                }
                 progress.content_came();
             }
             if stream.committed() {
@@ -114,8 +113,11 @@ impl Reader<'_> {
                 let fault = Fault::new(if contents > 0 { Stage::Body } else { Stage::FirstEvent });
                 return Err(ended(fault, end, broken));
             }
-            let gap = self.expected.idle.filter(|_| first_content.is_some()).map(|idle| last + idle);
-            heard = next(&mut body, gap).await;
+            if stream.finished() {
+                progress.finished();
+            }
+            let gap = self.expected.idle.filter(|_| contents > 0).map(|idle| last + idle);
+            heard = next(&mut body, gap, progress).await;
         }
     }
 
@@ -150,7 +152,11 @@ impl Reader<'_> {
     }
 
     /// A whole answer as the stream that was asked for.
-    async fn unfolded(&self, mut body: UpstreamBody, first: Bytes) -> Result<ReadyAnswer, Fault> {
+    async fn unfolded(
+        &self,
+        mut body: UpstreamBody,
+        first: Bytes,
+    ) -> Result<(ReadyAnswer, Option<Instant>), Fault> {
         let whole = self.whole(&mut body, first).await?;
         self.judge(whole.clone()).map_err(|fault| *fault)?;
         let events = unfold(&whole, self.expected.wire).ok_or_else(|| self.fault())?;
@@ -164,13 +170,23 @@ impl Reader<'_> {
             ..rules
         }));
         match stream.push(events) {
-            Some(end) if stream.committed() => Ok(ReadyAnswer::Stream { body, stream, end: Some(end) }),
+            Some(end) if stream.committed() => {
+                let first_content = stream.has_content().then(clock::now);
+                Ok((ReadyAnswer::Stream { body, stream, end: Some(end) }, first_content))
+            }
             _ => Err(self.fault()),
         }
     }
 
     /// A stream as the whole answer that was asked for.
-    async fn folded(&self, mut body: UpstreamBody, first: Bytes, line: &Line) -> Result<ReadyAnswer, Fault> {
+    async fn folded(
+        &self,
+        mut body: UpstreamBody,
+        first: Bytes,
+        line: &Line,
+        progress: &Progress,
+    ) -> Result<ReadyAnswer, Fault> {
+        let after_finish = self.expected.idle.map_or(AFTER_FINISH, |idle| idle.min(AFTER_FINISH));
         let limit = usize::try_from(self.expected.limits.answer).unwrap_or(usize::MAX);
         let rules = Rules { hide_usage: false, complete_max: None, ..self.expected.rules };
         let mut stream = ChatStream::new(rules);
@@ -179,10 +195,15 @@ impl Reader<'_> {
         let mut heard = Heard::Data(first);
         loop {
             let fed = feed(&mut stream, heard);
-            events.extend_from_slice(&stream.take_output());
-            if events.len() > limit {
+            let output = stream.take_output();
+            if events.len() + output.len() > limit {
+                if finished_at.is_some() {
+                    // What follows the answer has no room; the answer had.
+                    break;
+                }
                 return Err(self.broken(TransportError::Protocol));
             }
+            events.extend_from_slice(&output);
             match fed {
                 Fed::Going => {}
                 Fed::Ended(End::Well, _) => break,
@@ -191,8 +212,9 @@ impl Reader<'_> {
             }
             if stream.finished() {
                 finished_at.get_or_insert_with(clock::now);
+                progress.finished();
             }
-            heard = next(&mut body, finished_at.map(|at| at + AFTER_FINISH)).await;
+            heard = next(&mut body, finished_at.map(|at| at + after_finish), progress).await;
         }
         line.let_go();
         body.finish_aside(());
@@ -210,18 +232,17 @@ enum Heard {
     Nothing,
 }
 
-async fn next(body: &mut UpstreamBody, until: Option<Instant>) -> Heard {
+async fn next(body: &mut UpstreamBody, until: Option<Instant>, progress: &Progress) -> Heard {
     let data = match until {
-        None => body.data().await,
-        Some(until) => match tokio::time::timeout_at(until.into(), body.data()).await {
-            Ok(data) => data,
-            Err(_) => return Heard::Nothing,
-        },
+        None => progress.data(body).await,
+        // Late or enough, it is the same.
+        Some(until) => tokio::time::timeout_at(until.into(), progress.data(body)).await.ok().flatten(),
     };
     match data {
-        Some(Ok(data)) => Heard::Data(data),
-        Some(Err(error)) => Heard::Broken(error.class()),
-        None => Heard::End,
+        Some(Some(Ok(data))) => Heard::Data(data),
+        Some(Some(Err(error))) => Heard::Broken(error.class()),
+        Some(None) => Heard::End,
+        None => Heard::Nothing,
     }
 }
 

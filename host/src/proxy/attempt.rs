@@ -3,6 +3,7 @@
 //! [`Progress`] how far it had come. How an answer is read is in `answer`.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -17,13 +18,15 @@ use super::answer;
 use super::fault::Fault;
 use super::request::Outgoing;
 use crate::config::Limits;
-use crate::upstream::{Exchange, ExchangeError, UpstreamBody};
+use crate::upstream::{BodyError, Exchange, ExchangeError, UpstreamBody};
 
 /// How far an attempt has come, for whoever cuts it off.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     reached: AtomicU16,
     content: AtomicBool,
+    finished: AtomicBool,
+    enough: AtomicBool,
 }
 
 impl Progress {
@@ -50,6 +53,31 @@ impl Progress {
     /// Notes that content has come.
     pub fn content_came(&self) {
         self.content.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a stream has its last finish reason.
+    pub fn finished(&self) {
+        self.finished.store(true, Ordering::Relaxed);
+    }
+
+    /// What is still missing changes nothing any more: the answer is finished, or it is an error.
+    pub fn is_decided(&self) -> bool {
+        let is_error = |status| !(200..300).contains(&status);
+        self.finished.load(Ordering::Relaxed) || self.status().is_some_and(is_error)
+    }
+
+    /// Nothing more is waited for. Whoever says so polls the attempt once more, which then ends with what has come.
+    pub fn is_enough(&self) {
+        self.enough.store(true, Ordering::Relaxed);
+    }
+
+    /// The next data of a body; none: what has come is enough.
+    pub async fn data(&self, body: &mut UpstreamBody) -> Option<Option<Result<Bytes, BodyError>>> {
+        std::future::poll_fn(|cx| match body.poll_data(cx) {
+            Poll::Pending if self.enough.load(Ordering::Relaxed) => Poll::Ready(None),
+            polled => polled.map(Some),
+        })
+        .await
     }
 
     /// The stage that is running.
@@ -109,7 +137,7 @@ pub(super) struct Expected {
     pub rules: Rules,
     /// Bounds in bytes.
     pub limits: Limits,
-    /// Largest gap between content events of a stream that is held to its end.
+    /// Largest gap between content events of a stream that is held to its end, and longest wait for the end marker.
     pub idle: Option<Duration>,
     /// Waits that the upstream asks for are read up to this.
     pub wait_max: Duration,
@@ -138,7 +166,7 @@ pub(super) async fn run(
     }
     if !head.status.is_success() {
         let (text, error) = match readable {
-            Ok(()) => error_body(&mut body, expected.limits.error_body).await,
+            Ok(()) => error_body(&mut body, expected.limits.error_body, progress).await,
             Err(_) => (Bytes::new(), None),
         };
         return Err(error_fault(status, &head.headers, &text, error, wait_max));
@@ -177,11 +205,15 @@ fn transport_fault(error: &ExchangeError) -> Fault {
 const ERROR_BODY_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads an error body up to a bound, for a moment. What is over either is not read: the connection is closed.
-async fn error_body(body: &mut UpstreamBody, limit: u64) -> (Bytes, Option<ProviderError>) {
+async fn error_body(
+    body: &mut UpstreamBody,
+    limit: u64,
+    progress: &Progress,
+) -> (Bytes, Option<ProviderError>) {
     let room = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut read = BytesMut::new();
     let reading = async {
-        while let Some(Ok(data)) = body.data().await {
+        while let Some(Some(Ok(data))) = progress.data(body).await {
             let more = data.len().min(room - read.len());
             read.extend_from_slice(&data[..more]);
             if read.len() >= room {

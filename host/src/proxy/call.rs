@@ -231,7 +231,7 @@ impl Call {
     }
 
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
-    /// the deadline.
+    /// the deadline. Where it is known already what the attempt came to, a clock ends it with that.
     async fn exchange(
         &self,
         attempting: &Attempting<Judged>,
@@ -258,7 +258,7 @@ impl Call {
             usage_asked: self.body.usage.asked,
             rules: generation.stream_rules(&self.route.config, &self.body),
             limits: generation.config.limits,
-            idle: self.route.config.idle.filter(|_| self.route.config.commit == CommitRule::Complete),
+            idle: self.route.config.idle,
             wait_max: generation.config.breaker.cooldown.max,
         };
         let progress = Progress::default();
@@ -271,6 +271,10 @@ impl Call {
                 () = tokio::time::sleep_until(fires.into()) => {}
             }
             let now = clock::now();
+            if progress.is_decided() && now >= attempting.fires(attempt.started, progress.content()) {
+                progress.is_enough();
+                return work.await;
+            }
             let outlook = || self.outlook(now, attempt.position, attempting.course(), None);
             if let Some(out) = attempting.out_of_time(now, progress.content(), outlook) {
                 return Err(Fault {

@@ -31,13 +31,7 @@ pub(super) async fn show(mut call: Box<Call>, mut shown: Box<(Attempt, Ready)>) 
     let (attempt, ready) = &mut *shown;
     let target = &call.route.targets[attempt.position];
     let took = now.saturating_duration_since(attempt.started);
-    let probe = attempt.ticket.is_probe();
-    attempt.ticket.commit();
-    if probe {
-        call.ledger.probe_succeeded(target);
-    }
     let first_content = ready.first_content.map(|at| at.saturating_duration_since(attempt.started));
-    target.cell.observe_commit(now, took, first_content);
     let about = ready.headers.iter().filter(|(name, _)| retry_after::may_tell_quota(name.as_str()));
     let texts = about.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     if let Some(left) = retry_after::quota_left(texts) {
@@ -45,11 +39,30 @@ pub(super) async fn show(mut call: Box<Call>, mut shown: Box<(Attempt, Ready)>) 
     }
     let upstream_id = upstream_request_id(&ready.headers);
     call.ledger.commits(target, ready.status, ready.first_content.is_some(), upstream_id, now);
+    if let ReadyAnswer::Whole { usage, text, .. } = &ready.answer {
+        call.ledger.usage = usage.or(Some(sluice_core::facts::Usage {
+            input: u64::from(call.body.input_tokens),
+            output: (*text as u64).div_ceil(4),
+            estimated: true,
+        }));
+    }
     let Some(tags) = tags(&mut call.ledger, None, 200, now).await else {
+        // What the upstream has generated so far is paid for, shown or not.
+        if let ReadyAnswer::Stream { stream, .. } = &shown.1.answer {
+            call.ledger.usage = Some(stream.usage(call.body.input_tokens));
+        }
         drop(shown);
+        call.ledger.takes_back();
         return failed(call, Failure::PluginDenied).await;
     };
-    let (attempt, ready) = *shown;
+    let (mut attempt, ready) = *shown;
+    let target = &call.route.targets[attempt.position];
+    let probe = attempt.ticket.is_probe();
+    attempt.ticket.commit();
+    if probe {
+        call.ledger.probe_succeeded(target);
+    }
+    target.cell.observe_commit(now, took, first_content);
     let mut head = HeaderMap::with_capacity(20);
     returned(&ready.headers, &call.ledger.generation().config.return_headers, &mut head);
     add_own(&mut call.ledger, tags, &mut head);
@@ -60,13 +73,8 @@ pub(super) async fn show(mut call: Box<Call>, mut shown: Box<(Attempt, Ready)>) 
             head.insert("x-accel-buffering", HeaderValue::from_static("no"));
             Body::relay(Box::new(Relay::new(call, attempt, body, stream, end)))
         }
-        ReadyAnswer::Whole { body, usage, text } => {
+        ReadyAnswer::Whole { body, .. } => {
             head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            call.ledger.usage = usage.or(Some(sluice_core::facts::Usage {
-                input: u64::from(call.body.input_tokens),
-                output: (text as u64).div_ceil(4),
-                estimated: true,
-            }));
             drop(served(&mut call, attempt));
             let body = call.ledger.marked(body);
             Body::full(body).runs(call.ledger.keep_running())

@@ -141,7 +141,9 @@ impl LastFault {
         if let Some(status) = self.client_status {
             return status;
         }
-        let upstream = self.status.or_else(|| self.error.as_ref().and_then(|e| e.status));
+        let in_band = self.error.as_ref().and_then(|e| e.status);
+        // An error inside a 200 says its own status.
+        let upstream = self.status.filter(|status| !(200..300).contains(status)).or(in_band);
         match self.kind {
             FailureKind::RetryableTimeout => 504,
             FailureKind::RetryableRateLimit | FailureKind::QuotaExhausted => 429,
@@ -151,7 +153,6 @@ impl LastFault {
             FailureKind::ContextLengthExceeded
             | FailureKind::ContentFiltered
             | FailureKind::InvalidRequest => {
-                let in_band = self.error.as_ref().and_then(|e| e.status);
                 [self.status, in_band].into_iter().flatten().find(|s| (400..500).contains(s)).unwrap_or(400)
             }
         }

@@ -92,10 +92,22 @@ impl Fault {
             headers: self.headers.clone(),
             error_type: error.and_then(|e| e.kind.clone()),
             error_code: error.and_then(|e| e.code.clone().or_else(|| e.status.map(|s| s.to_string()))),
-            body: self.body.clone(),
+            body: self.shown_body(),
             retry_after: self.retry_after,
             elapsed,
             other_credential,
+        }
+    }
+}
+
+impl Fault {
+    /// The error body. One that came inside an answer was not kept; a status that stands in it beside a code, where
+    /// `error_code` has no room for it, is still told.
+    fn shown_body(&self) -> String {
+        let beside = self.error.as_ref().filter(|error| error.code.is_some()).and_then(|error| error.status);
+        match beside {
+            Some(status) if self.body.is_empty() => format!(r#"{{"error":{{"status":{status}}}}}"#),
+            _ => self.body.clone(),
         }
     }
 }

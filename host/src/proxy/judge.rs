@@ -54,7 +54,8 @@ impl AsRef<Verdict> for Judged {
 /// Judges a failed attempt, teaches whoever learns from it, and ends it.
 ///
 /// # Errors
-/// When a classifier that must decide could not: nobody is blamed then.
+/// When a classifier that must decide could not: the attempt has failed, as far as its status says, and nobody is
+/// blamed.
 pub(super) async fn judge(
     call: &mut Call,
     attempt: Attempt,
@@ -97,7 +98,16 @@ async fn ask(call: &mut Call, attempt: &Attempt, fault: &Fault, now: Instant) ->
         action: judgement.verdict.action,
         breaker: judgement.verdict.breaker,
     });
-    if denied { Err(Failure::PluginDenied) } else { Ok(judgement.verdict) }
+    if denied {
+        call.ledger.attempt_failed(
+            judgement.verdict.kind,
+            fault.status,
+            fault.upstream_request_id.clone(),
+            now,
+        );
+        return Err(Failure::PluginDenied);
+    }
+    Ok(judgement.verdict)
 }
 
 /// Ends the attempt with what is learnt from it.

@@ -60,6 +60,8 @@ struct Flowing {
     end: Option<End>,
     /// The stream ran for as long as a route lets it.
     too_long: bool,
+    /// It was shown before it had any content.
+    awaits_content: bool,
     idle: IdleClock,
     keep_alive: KeepAlive,
     length: LengthClock,
@@ -82,6 +84,7 @@ impl Relay {
         call.is_shown();
         let route = &call.route.config;
         let idle = IdleClock::new(route.idle, stream.content_events());
+        let awaits_content = !stream.has_content();
         let (keep_alive, length) = (KeepAlive::new(route.keep_alive), LengthClock::new(route.stream_max));
         let tracker = call.ledger.shared().tracker.clone();
         let request_id = call.ledger.id().clone();
@@ -92,6 +95,7 @@ impl Relay {
             stream,
             end,
             too_long: false,
+            awaits_content,
             idle,
             keep_alive,
             length,
@@ -189,6 +193,9 @@ impl Flowing {
                     self.gather.more();
                     self.end = self.stream.push(data);
                     self.idle.content(self.stream.content_events());
+                    if self.awaits_content && self.stream.has_content() {
+                        self.content_comes();
+                    }
                 }
                 Poll::Ready(Some(Err(_))) => self.end = Some(self.stream.body_ended(false)),
                 Poll::Ready(None) => self.end = Some(self.stream.body_ended(true)),
@@ -204,6 +211,14 @@ impl Flowing {
         }
         self.tell_malformed();
         Poll::Ready(Flow::Ended)
+    }
+
+    fn content_comes(&mut self) {
+        self.awaits_content = false;
+        let now = clock::now();
+        let took = now.saturating_duration_since(self.attempt.started);
+        self.call.target(self.attempt.position).cell.observe_first_content(now, took);
+        self.call.ledger.content_comes(now);
     }
 
     fn hand_on(&mut self) -> Flow {

@@ -186,6 +186,11 @@ impl TargetCell {
         }
     }
 
+    /// The first content of a stream came so long after its attempt began, and after commit.
+    pub fn observe_first_content(&self, now: Instant, took: Duration) {
+        lock(&self.kept.inner).first_content.record(now, took);
+    }
+
     /// An attempt was answered or failed, for the success rate. Cancelled ones are not observed.
     pub fn observe_result(&self, now: Instant, ok: bool) {
         lock(&self.kept.inner).success.record(now, ok);
@@ -281,8 +286,11 @@ impl Kept {
         }
     }
 
+    /// A new configuration. A refusal is over with the one it was about: the operator may have put that right.
     pub(super) fn set(&self, settings: &config::Breaker) {
-        lock(&self.inner).breaker.set(breaker_settings(settings));
+        let mut inner = lock(&self.inner);
+        inner.breaker.set(breaker_settings(settings));
+        inner.cooling = inner.cooling.filter(|(_, kind)| *kind != FailureKind::AuthDenied);
     }
 
     fn tell(&self, change: Option<Change>) {

@@ -244,3 +244,17 @@ fn a_new_configuration_gives_denied_credentials_another_chance() {
     let states: Vec<_> = second.upstreams["a"].page(now).iter().map(|c| c.aside.map(|a| a.state)).collect();
     assert_eq!(states, [Some(AsideState::RateLimited), None, None]);
 }
+
+#[test]
+fn a_new_configuration_gives_a_target_that_was_refused_without_a_credential_another_chance() {
+    let now = clock::now();
+    let state = State::new(Arc::new(()));
+    let with = |keys: &[&str]| configuration(vec![target(&upstream("a", "/v1", keys), "m")]);
+    let first = state.attach(&with(&[]), now);
+    first.targets[0].cool(now + SECOND, FailureKind::AuthDenied);
+    assert!(matches!(first.targets[0].able(now), Able::Cooling { .. }));
+    assert_eq!(state.attach(&with(&["k1"]), now).targets[0].able(now), Able::Yes);
+    // What the provider asked for still holds.
+    first.targets[0].cool(now + SECOND, FailureKind::RetryableRateLimit);
+    assert!(matches!(state.attach(&with(&["k1"]), now).targets[0].able(now), Able::Cooling { .. }));
+}

@@ -23,6 +23,8 @@ pub(super) use wire::{FIELDS, maybe_float, maybe_text, token_source};
 /// Longest text of one field, bytes. Names of targets and callers come from the configuration and are not
 /// cut.
 const MAX_TEXT: usize = 256;
+/// Longest value of a tag, bytes: what a tagger may say.
+const MAX_TAG: usize = 1024;
 /// Most record tags.
 const MAX_TAGS: usize = 64;
 /// Reasons of one list together, bytes.
@@ -197,7 +199,7 @@ pub(super) fn bound_tags(tags: &mut BTreeMap<String, String>) {
         tags.pop_last();
     }
     for value in tags.values_mut() {
-        value.truncate(clip(value, MAX_TEXT).len());
+        value.truncate(clip(value, MAX_TAG).len());
     }
 }
 
@@ -206,7 +208,7 @@ pub(super) fn bound_list(tags: &mut Vec<(String, String)>) {
     tags.retain(|(name, _)| name.len() <= MAX_TEXT);
     tags.truncate(MAX_TAGS);
     for (_, value) in tags {
-        value.truncate(clip(value, MAX_TEXT).len());
+        value.truncate(clip(value, MAX_TAG).len());
     }
 }
 

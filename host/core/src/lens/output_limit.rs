@@ -27,15 +27,19 @@ impl OutputLimit {
             let Some(open) = memchr::memchr(b'{', body) else { return Vec::new() };
             return vec![Edit { at: open + 1..open + 1, with: format!("\"max_tokens\":{limit},").into() }];
         }
-        let above = |at: &&Range<usize>| is_above(body.get((*at).clone()).unwrap_or_default(), limit);
+        let raw = |at: &Range<usize>| body.get(at.clone()).unwrap_or_default();
         let edit = |at: &Range<usize>| Edit { at: at.clone(), with: limit.to_string().into() };
-        self.members.iter().flatten().filter(above).map(edit).collect()
+        let members = || self.members.iter().flatten();
+        if !members().any(|at| number(raw(at)).is_some()) {
+            // `null` is no limit at all, unless the other one says a number.
+            return members().find(|at| raw(at) == b"null").map(edit).into_iter().collect();
+        }
+        let above = |at: &&Range<usize>| number(raw(at)).is_some_and(|number| number > f64::from(limit));
+        members().filter(above).map(edit).collect()
     }
 }
 
-/// Whether a value asks for more. `null` is no limit at all; other values that are no number are for the upstream to
-/// judge.
-fn is_above(raw: &[u8], limit: u32) -> bool {
-    let number = || std::str::from_utf8(raw).ok()?.parse::<f64>().ok();
-    raw == b"null" || number().is_some_and(|number| number > f64::from(limit))
+/// What is neither a number nor `null` is for the upstream to judge.
+fn number(raw: &[u8]) -> Option<f64> {
+    std::str::from_utf8(raw).ok()?.parse().ok()
 }

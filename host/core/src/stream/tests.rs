@@ -67,6 +67,7 @@ fn what_is_shown_and_how_it_ends() {
         ("ROLE a FIN CUT", "ROLE a FIN DONE", true, Some(End::Well)),
         ("ROLE a FIN USAGE DONE", "ROLE a FIN USAGE DONE", true, Some(End::Well)),
         ("ROLE a FIN ERR", "ROLE a FIN DONE", true, Some(End::Well)),
+        ("ROLE a FIN BAD USAGE DONE", "ROLE a FIN USAGE DONE", true, Some(End::Well)),
         ("ROLE a DONE", "ROLE a DONE", true, Some(End::Well)),
         ("ROLE a END", "ROLE a", true, Some(End::Cut { proper: true })),
         ("ROLE a CUT", "ROLE a", true, Some(End::Cut { proper: false })),
@@ -92,6 +93,35 @@ fn what_is_shown_and_how_it_ends() {
 fn a_malformed_event_ends_the_stream_where_the_route_wants_that() {
     let strict = Rules { malformed_fails: true, ..RULES };
     assert_eq!(play(strict, "a BAD b"), ("a".to_owned(), true, Some(End::Malformed)));
+}
+
+#[test]
+fn after_its_finish_reason_nothing_makes_an_answer_a_failure() {
+    let strict = Rules { malformed_fails: true, event_max: 200, ..RULES };
+    let held = Rules { complete_max: Some(4096), ..strict };
+    let large = "x".repeat(300);
+    for rules in [strict, held] {
+        for after in ["BAD", "BAD DONE", &large, "ERR"] {
+            let (shown, committed, end) = play(rules, &format!("ROLE a FIN {after}"));
+            assert_eq!((&*shown, committed, end), ("ROLE a FIN DONE", true, Some(End::Well)), "{after}");
+        }
+        assert_eq!(play(rules, &format!("ROLE a {large}")).2, Some(End::TooLarge));
+    }
+    // What is held has room for the answer, and not for what follows it.
+    let answer: usize = ["ROLE", "a", "FIN"].map(|word| frame(word).len()).iter().sum();
+    let full = Rules { complete_max: Some(answer), ..RULES };
+    assert_eq!(play(full, "ROLE a FIN USAGE"), ("ROLE a FIN DONE".to_owned(), true, Some(End::Well)));
+    let short = Rules { complete_max: Some(answer - 1), ..RULES };
+    assert_eq!(play(short, "ROLE a FIN DONE"), (String::new(), false, Some(End::TooLarge)));
+}
+
+#[test]
+fn a_finish_reason_is_no_content() {
+    let mut stream = ChatStream::new(RULES);
+    for (word, content) in [("ROLE", false), ("FIN1", false), ("a", true), ("FIN", true)] {
+        stream.push(frame(word).into());
+        assert_eq!(stream.has_content(), content, "{word}");
+    }
 }
 
 #[test]

@@ -61,6 +61,23 @@ fn statuses_codes_and_outcomes_of_the_last_fault() {
 }
 
 #[test]
+fn an_error_inside_an_answer_counts_by_its_own_status() {
+    for (outer, inner, expected) in [
+        (200, Some(503), 503),
+        (200, Some(529), 503),
+        (200, Some(500), 502),
+        (200, None, 502),
+        (500, Some(503), 502),
+    ] {
+        let Failure::Upstream(mut last) = fault(FailureKind::RetryableUpstream, Some(outer)) else { return };
+        last.error = Some(ProviderError { status: inner, ..ProviderError::default() });
+        let failure = Failure::Upstream(last);
+        assert_eq!(failure.status().as_u16(), expected, "{outer} {inner:?}");
+        assert_eq!(failure.retry_after().is_some(), expected == 503, "{outer} {inner:?}");
+    }
+}
+
+#[test]
 fn an_upstreams_text_is_shown_only_where_the_caller_can_act_on_it() {
     assert_eq!(fault(FailureKind::InvalidRequest, Some(400)).message(), "m");
     assert_eq!(fault(FailureKind::RetryableUpstream, Some(500)).message(), "the upstream failed: status 500");

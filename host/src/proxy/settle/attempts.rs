@@ -107,6 +107,24 @@ impl Ledger {
         }
     }
 
+    /// The first content of a stream comes after it was shown.
+    pub fn content_comes(&mut self, now: Instant) {
+        self.first_content = Some(now.saturating_duration_since(self.arrival));
+        if let Some(note) = self.attempts.last_mut() {
+            note.record.ttft = Some(now.saturating_duration_since(note.started));
+        }
+    }
+
+    /// What the running attempt has committed is not shown after all: it serves nobody, and nobody is to blame.
+    pub fn takes_back(&mut self) {
+        (self.served, self.served_index, self.latency) = (None, None, None);
+        (self.first_content, self.budget_left) = (None, None);
+        if let Some(note) = self.attempts.last_mut() {
+            (note.committed, note.record.ttft) = (None, None);
+        }
+        self.attempt_cancelled();
+    }
+
     /// The running attempt has served to its end.
     pub fn attempt_served(&mut self, now: Instant) {
         self.served_until = Some(now);

@@ -24,10 +24,11 @@ impl Ledger {
     }
 
     /// The tokens of the answer at the prices of who gave it. A client that left while an attempt ran has had
-    /// its input read all the same; an attempt that failed is not billed.
+    /// its input read all the same, and an answer that was taken back was generated; an attempt that failed is not
+    /// billed.
     fn spent(&self, outcome: Outcome) -> Need {
         let running = self.attempts.last().filter(|note| note.record.kind.is_none());
-        let abandoned = running.filter(|_| outcome == Outcome::ClientCancelled);
+        let abandoned = running.filter(|_| outcome == Outcome::ClientCancelled || self.usage.is_some());
         let Some(target) = self.served_index.or(abandoned.map(|note| note.target_index)) else {
             return Need::default();
         };

@@ -182,4 +182,9 @@ fn what_others_wrote_is_cut_between_characters() {
     assert!(length < 256 * 1024, "{length} bytes");
     assert_eq!(record.model.as_deref(), Some("é".repeat(128).as_str()));
     assert!(!record.tags.contains_key(&long));
+    // All that a tagger may say is kept.
+    assert_eq!(record.tags["tag0"], "é".repeat(512));
+    let mut shown = vec![("tag0".to_owned(), long)];
+    super::bound_list(&mut shown);
+    assert_eq!(shown[0].1, "é".repeat(512));
 }
