@@ -51,6 +51,7 @@ impl<F: Future + Unpin> Future for Woken<F> {
                 if !bell.rung.load(Ordering::Relaxed) {
                     return Poll::Pending;
                 }
+                // What it was is known. Swapped, so that what was written before it rang is seen by the look that follows.
                 bell.rung.swap(false, Ordering::AcqRel);
                 bell.clone()
             }
@@ -66,6 +67,7 @@ impl<F: Future + Unpin> Future for Woken<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
 
     use tokio::sync::Notify;
@@ -94,6 +96,29 @@ mod tests {
         })
         .await;
         assert_eq!((polls, turns), (2, 6));
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_has_called_for_nothing_is_looked_at_once_for_that() {
+        let (polls, bell) = (Cell::new(0), RefCell::new(None::<Waker>));
+        let mut woken = Woken::new(poll_fn(|cx: &mut Context<'_>| {
+            polls.set(polls.get() + 1);
+            *bell.borrow_mut() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        }));
+        let mut turns = 0;
+        poll_fn(|cx| {
+            assert!(Pin::new(&mut woken).poll(cx).is_pending());
+            turns += 1;
+            match turns {
+                1 => bell.borrow().iter().for_each(Waker::wake_by_ref),
+                5 => return Poll::Ready(()),
+                _ => cx.waker().wake_by_ref(),
+            }
+            Poll::Pending
+        })
+        .await;
+        assert_eq!(polls.get(), 2);
     }
 
     #[tokio::test]

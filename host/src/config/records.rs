@@ -63,7 +63,8 @@ pub(super) fn read(field: &Field<'_>, state_dir: &Path) -> Option<Records> {
             retention: m
                 .get("retention")
                 .duration_or(
-                    "off",
+                    ("off", None),
+                    Some,
                     "a duration such as 720h (a whole number and ms, s, m or h) or off",
                     Duration::from_secs(1),
                 )

@@ -1,140 +1,18 @@
 //! `routes` and `defaults`: what a route says, else the defaults, else what is built in; and which
-//! targets there are. Maps inside a route (`retry`) fall back key by key.
+//! targets there are. `settings` has the keys that `defaults` has too.
+
+mod settings;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checked::{Capability, CommitRule, MinBudget, OnMalformed, Retry, Route, RouteTarget, Target};
+use super::checked::{Capability, CommitRule, MinBudget, OnMalformed, Route, RouteTarget, Target};
 use super::field::{Field, Map, SOME};
-use super::plugin_names::RoutePlugins;
 use super::upstream::Account;
 use super::{suggest, top};
-
-/// The keys of a route but `targets`, each there or not.
-#[derive(Default)]
-pub(super) struct Settings {
-    budget: Option<Duration>,
-    reserve: Option<Duration>,
-    connect: Option<Duration>,
-    attempt: Option<Duration>,
-    first_content: Option<Duration>,
-    /// The inner none is `p95`.
-    min_budget: Option<Option<Duration>>,
-    min_budget_floor: Option<Duration>,
-    /// The inner none is `off`, here and below.
-    idle: Option<Option<Duration>>,
-    stream_max: Option<Option<Duration>>,
-    keep_alive: Option<Option<Duration>>,
-    client_write: Option<Option<Duration>>,
-    commit: Option<CommitRule>,
-    max_switches: Option<u32>,
-    retry: RetrySettings,
-    on_malformed: Option<OnMalformed>,
-    plugins: RoutePlugins,
-}
-
-#[derive(Default)]
-struct RetrySettings {
-    upstream: Option<u32>,
-    rate_limit: Option<u32>,
-    max_wait: Option<Duration>,
-    backoff: Option<Duration>,
-    backoff_max: Option<Duration>,
-}
-
-impl Settings {
-    pub(super) fn read(m: &Map<'_>) -> Self {
-        Self {
-            budget: m.get("budget").duration(SOME),
-            reserve: m.get("reserve").duration(Duration::ZERO),
-            connect: m.get("connect").duration(SOME),
-            attempt: m.get("attempt").duration(SOME),
-            first_content: m.get("first_content").duration(SOME),
-            min_budget: m.get("min_budget").min_budget(),
-            min_budget_floor: m.get("min_budget_floor").duration(Duration::ZERO),
-            idle: m.get("idle").duration_or_off(),
-            stream_max: m.get("stream_max").duration_or_off(),
-            keep_alive: m.get("keep_alive").duration_or_off(),
-            client_write: m.get("client_write").duration_or_off(),
-            commit: m
-                .get("commit")
-                .choice(&[("first_content", CommitRule::FirstContent), ("complete", CommitRule::Complete)]),
-            max_switches: m.get("max_switches").count(0..=8),
-            retry: m.get("retry").map(|m| RetrySettings {
-                upstream: m.get("upstream").count(0..=3),
-                rate_limit: m.get("rate_limit").count(0..=3),
-                max_wait: m.get("max_wait").duration(Duration::ZERO),
-                backoff: m.get("backoff").duration(Duration::ZERO),
-                backoff_max: m.get("backoff_max").duration(Duration::ZERO),
-            }),
-            on_malformed: m
-                .get("on_malformed")
-                .choice(&[("drop", OnMalformed::Drop), ("fail", OnMalformed::Fail)]),
-            plugins: m.get("plugins").map(RoutePlugins::read),
-        }
-    }
-
-    fn or(self, other: &Self) -> Self {
-        Self {
-            budget: self.budget.or(other.budget),
-            reserve: self.reserve.or(other.reserve),
-            connect: self.connect.or(other.connect),
-            attempt: self.attempt.or(other.attempt),
-            first_content: self.first_content.or(other.first_content),
-            min_budget: self.min_budget.or(other.min_budget),
-            min_budget_floor: self.min_budget_floor.or(other.min_budget_floor),
-            idle: self.idle.or(other.idle),
-            stream_max: self.stream_max.or(other.stream_max),
-            keep_alive: self.keep_alive.or(other.keep_alive),
-            client_write: self.client_write.or(other.client_write),
-            commit: self.commit.or(other.commit),
-            max_switches: self.max_switches.or(other.max_switches),
-            retry: RetrySettings {
-                upstream: self.retry.upstream.or(other.retry.upstream),
-                rate_limit: self.retry.rate_limit.or(other.retry.rate_limit),
-                max_wait: self.retry.max_wait.or(other.retry.max_wait),
-                backoff: self.retry.backoff.or(other.retry.backoff),
-                backoff_max: self.retry.backoff_max.or(other.retry.backoff_max),
-            },
-            on_malformed: self.on_malformed.or(other.on_malformed),
-            plugins: self.plugins.or(&other.plugins),
-        }
-    }
-
-    fn min_budget(&self, own: Option<Option<Duration>>) -> MinBudget {
-        let floor = self.min_budget_floor.unwrap_or(Duration::from_millis(450));
-        match own.or(self.min_budget) {
-            Some(Some(fixed)) => MinBudget::Fixed(fixed),
-            Some(None) => MinBudget::P95 { floor },
-            None => MinBudget::Fixed(Duration::from_millis(450)),
-        }
-    }
-}
-
-impl RetrySettings {
-    fn checked(&self) -> Retry {
-        let backoff = self.backoff.unwrap_or(Duration::from_millis(200));
-        Retry {
-            upstream: self.upstream.unwrap_or(0),
-            rate_limit: self.rate_limit.unwrap_or(1),
-            max_wait: self.max_wait.unwrap_or(Duration::from_secs(5)),
-            backoff,
-            backoff_max: self.backoff_max.unwrap_or(Duration::from_secs(2)).max(backoff),
-        }
-    }
-}
-
-impl Field<'_> {
-    /// The inner none is `p95`.
-    fn min_budget(&self) -> Option<Option<Duration>> {
-        self.duration_or(
-            "p95",
-            "a duration such as 30s (a whole number and ms, s, m or h) or p95",
-            Duration::ZERO,
-        )
-    }
-}
+pub(super) use settings::Settings;
+use settings::{LeastBudget, OrOff};
 
 /// Every distinct target, in the order in which the file first names them.
 #[derive(Default)]
@@ -237,10 +115,10 @@ fn read(
         reserve: settings.reserve.unwrap_or(Duration::from_millis(300)),
         connect: settings.connect.unwrap_or(Duration::from_secs(2)),
         min_budget: settings.min_budget(None),
-        idle: settings.idle.unwrap_or(Some(Duration::from_secs(60))),
-        stream_max: settings.stream_max.unwrap_or(None),
-        client_write: settings.client_write.unwrap_or(Some(Duration::from_secs(30))),
-        keep_alive: settings.keep_alive.unwrap_or(None),
+        idle: settings.idle.unwrap_or(OrOff::After(Duration::from_secs(60))).time(),
+        stream_max: settings.stream_max.unwrap_or(OrOff::Off).time(),
+        client_write: settings.client_write.unwrap_or(OrOff::After(Duration::from_secs(30))).time(),
+        keep_alive: settings.keep_alive.unwrap_or(OrOff::Off).time(),
         commit: settings.commit.unwrap_or(CommitRule::FirstContent),
         max_switches: settings.max_switches.unwrap_or(1),
         retry: settings.retry.checked(),
@@ -304,7 +182,7 @@ fn targets(
 struct Own {
     attempt: Option<Duration>,
     first_content: Option<Duration>,
-    min_budget: Option<Option<Duration>>,
+    min_budget: Option<LeastBudget>,
     max_in_flight: Option<u32>,
     tasks: Option<Vec<String>>,
     fallback_max_tokens: Option<u32>,
@@ -316,7 +194,7 @@ impl Own {
         Self {
             attempt: m.get("attempt").duration(SOME),
             first_content: m.get("first_content").duration(SOME),
-            min_budget: m.get("min_budget").min_budget(),
+            min_budget: LeastBudget::read(&m.get("min_budget")),
             max_in_flight: m.get("max_in_flight").count(1..=1_000_000),
             tasks: tasks(&m.get("tasks")),
             fallback_max_tokens: m.get("fallback_max_tokens").count(1..=1_000_000_000),

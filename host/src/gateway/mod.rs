@@ -3,6 +3,7 @@
 //! Decides what outlives what: state and connections outlive generations, generations outlive the requests
 //! that hold them. How a request lives is the proxy's business.
 
+mod build;
 mod doors;
 mod expiry;
 mod gaps;
@@ -20,31 +21,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
 use crate::config::{Config, Sources};
-use crate::generation::Generation;
-use crate::plugin::{self, Registry};
-use crate::policy::Policy;
+use crate::plugin;
 use crate::proxy::{self, LastCall, Shared};
 pub use crate::proxy::{Dry, Explained, Follows, Mishap, Step};
 use crate::server::{Admin, ConfigBoard, Health, Main};
-use crate::state::State;
 use crate::store::{Archive, StoreError};
-use crate::telemetry::log::{self, Bounds, LineWriter};
-use crate::telemetry::metrics::Names;
+use crate::telemetry::log;
 use crate::telemetry::{Telemetry, TelemetryError};
 use crate::traces::{Courier, TracesError};
 use crate::upstream::{Dial, TlsSetupError};
+use build::{Built, build, open, telemetry};
 use doors::{Doors, Reserved};
 pub use gaps::Gap;
-use look::{Bell, Look};
-use parts::{PluginSetup, Workshop, name_plugins};
-use reload::{Reloader, Running};
-use watch::Watch;
+use look::Bell;
+use parts::{PluginSetup, Workshop};
+use reload::Reloader;
 
 /// Lines of log and records that may wait to be written are given this long when the gateway ends.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -117,80 +113,63 @@ impl Gateway {
     /// What could not be built; nothing is left running then.
     pub async fn start(config: Config, outside: Outside) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let main_door = Reserved::main(&config)?;
-        let admin_door = Reserved::admin(&config)?;
-        let writer = LineWriter::start(outside.out, config.log.format, Bounds::default())?;
-        if outside.process_log {
-            log::install(&config.log, writer.clone()).map_err(TelemetryError::from)?;
-        }
-        let telemetry = Telemetry::new(&Names::of(&config), &config.log, config.decisions, writer)?;
+        let reserved = (Reserved::main(&config)?, Reserved::admin(&config)?);
+        let telemetry = telemetry(&config, outside.out, outside.process_log)?;
         let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
         // Whatever runs already ends if the start fails further down.
         let unfinished = stop.clone().drop_guard();
-        let watch = Arc::new(Watch(telemetry.clone()));
-        let workshop = Workshop { dial: outside.dial, tracker: tracker.clone(), stop: stop.clone() };
-        let state = State::new(watch.clone());
-        let cells = Arc::new(state.attach(&config, clock::now()));
-        let clients = workshop.clients(&config, None)?;
-        let plugins = PluginSetup::of(&config);
-        let registry = start_plugins(&config, &plugins, watch, &workshop).await?;
-        name_plugins(&telemetry, &registry);
-        let set = registry.current();
-        let missing = gaps::gaps_of(&config, &set);
-        gaps::tell(&BTreeSet::new(), &missing);
-        let first =
-            Generation::assemble(1, config.clone(), Policy::new(set.clone(), 1), cells.clone(), &clients);
-        let probes = stop.child_token();
-        probe::start(&config, &cells, &clients, &telemetry, &tracker, &probes);
-        expiry::start(&config, &tracker, &probes);
+        let workshop = Workshop { dial: outside.dial, tracker, stop };
+        let (sources, file) = match outside.sources {
+            Some(sources) => (sources, config.file.clone()),
+            None => (Sources::default(), None),
+        };
+        let Built { state, registry, missing, first, running } =
+            build(config, sources, &telemetry, &workshop).await?;
         let health = Arc::new(Health::default());
         let shared = Arc::new(Shared {
             current: ArcSwap::from_pointee(first),
             telemetry,
-            tracker: tracker.clone(),
+            tracker: workshop.tracker.clone(),
             draining: health.draining.clone(),
             last_call: LastCall::default(),
             running: TaskTracker::new(),
         });
         let archive = Arc::new(Archive::new(&shared.telemetry));
-        archive.take(config.records.as_ref())?;
+        archive.take(running.config.records.as_ref())?;
         let courier = Arc::new(Courier::new(&shared.telemetry));
-        courier.take(config.traces.as_ref())?;
+        courier.take(running.config.traces.as_ref())?;
         let board = Arc::new(ConfigBoard::new(clock::wall()));
-        let main = Arc::new(Main::new(shared.clone(), health.clone()));
-        let pages = Arc::new(Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone()));
-        let (main, admin) = ((main_door.open()?, main), (admin_door.open()?, pages));
-        let doors =
-            Arc::new(Doors::serve(&shared.current.load().config, main, admin, tracker.clone(), stop.clone()));
+        let main = Main::new(shared.clone(), health.clone());
+        let admin = Admin::new(shared.clone(), health.clone(), registry.clone(), board.clone());
+        let doors = open(reserved, main, admin, &running.config, &workshop)?;
         let bell = Arc::new(Bell::default());
-        let (sources, file) = match outside.sources {
-            Some(sources) => (sources, config.file.clone()),
-            None => (Sources::default(), None),
-        };
-        let running = Running { config, sources, cells, clients, plugins, set, probes };
-        let reloader = Reloader {
+        let gateway = Self {
             shared: shared.clone(),
+            health,
+            doors: doors.clone(),
+            bell: bell.clone(),
+            archive: archive.clone(),
+            courier: courier.clone(),
+            stop: workshop.stop.clone(),
+        };
+        let reloader = Reloader {
+            shared,
             state,
             registry,
             workshop,
-            doors: doors.clone(),
-            archive: archive.clone(),
-            courier: courier.clone(),
+            doors,
+            archive,
+            courier,
             board,
-            bell: bell.clone(),
+            bell,
             running,
             missing,
             process_log: outside.process_log,
             told: None,
         };
-        let (to, found) = mpsc::channel(1);
-        if let Some(file) = file {
-            let look = Look::new(file, bell.clone(), shared.clone(), tracker.clone());
-            tracker.spawn(look.run(to, stop.clone()));
-        }
-        tracker.spawn(Box::pin(reloader.run(found, stop.clone())));
+        reloader.start(file);
         unfinished.disarm();
-        Ok(Self { shared, health, doors, bell, archive, courier, stop })
+        Ok(gateway)
     }
 
     /// Reads the configuration again, now, and says in the log what came of it. Only where it is watched.
@@ -297,17 +276,6 @@ pub async fn rehearse(config: &Config) -> Result<Rehearsal, StartError> {
         runs.iter().any(|(known, kinds)| **known == *name && kinds.contains(&kind))
     });
     Ok(Rehearsal { rejected, gaps })
-}
-
-async fn start_plugins(
-    config: &Config,
-    setup: &PluginSetup,
-    watch: Arc<Watch>,
-    workshop: &Workshop,
-) -> Result<Registry, plugin::StartError> {
-    let PluginSetup { plugins, targets, builtin } = setup.clone();
-    let (tracker, stop) = (workshop.tracker.clone(), workshop.stop.clone());
-    Registry::start(&plugins, &config.state_dir, targets, builtin, watch, tracker, stop).await
 }
 
 fn whole_ms(time: Duration) -> Duration {

@@ -5,6 +5,7 @@
 //! as a whole too; what follows cannot fail, and ends with one swap. Requests keep what they began with.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::doors::Doors;
 use super::gaps::{self, Gap};
-use super::look::{Bell, Found};
+use super::look::{Bell, Found, Look};
 use super::parts::{Before, Clients, PluginSetup, Workshop, name_plugins};
 use super::refusal::Refusal;
 use super::{StartError, expiry, probe};
@@ -65,8 +66,19 @@ pub(super) struct Reloader {
 }
 
 impl Reloader {
+    /// Runs until the gateway stops, and looks at the file of its configuration if that is watched.
+    pub(super) fn start(self, file: Option<PathBuf>) {
+        let (tracker, stop) = (self.workshop.tracker.clone(), self.workshop.stop.clone());
+        let (to, found) = mpsc::channel(1);
+        if let Some(file) = file {
+            let look = Look::new(file, self.bell.clone(), self.shared.clone(), tracker.clone());
+            tracker.spawn(look.run(to, stop.clone()));
+        }
+        tracker.spawn(Box::pin(self.run(found, stop)));
+    }
+
     /// Runs until `stop`.
-    pub(super) async fn run(mut self, mut found: mpsc::Receiver<Found>, stop: CancellationToken) {
+    async fn run(mut self, mut found: mpsc::Receiver<Found>, stop: CancellationToken) {
         let mut sets = self.registry.subscribe();
         loop {
             let set = sets.borrow_and_update().clone();

@@ -103,4 +103,15 @@ mod tests {
         sink.write(bytes::Bytes::from_static(b"once more")).unwrap();
         assert_eq!(sink.take().as_deref(), Some("once more"));
     }
+
+    #[test]
+    fn what_a_guest_writes_is_there_for_the_host_that_kept_the_sink() {
+        let sink = Sink::default();
+        let mut of_guest = sink.p2_stream();
+        for text in ["panicked", "panicked again"] {
+            assert_eq!(sink.take(), None);
+            of_guest.write(bytes::Bytes::from(text)).unwrap();
+            assert_eq!(sink.take().as_deref(), Some(text));
+        }
+    }
 }

@@ -86,33 +86,102 @@ impl Drop for Running {
     }
 }
 
+/// How often the thread looks up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Somebody was just at work, or is about to be.
+    Ticking,
+    /// Nobody was met at work so many times in a row.
+    Looking { idle: u32 },
+    /// Not before a call comes.
+    Parked,
+}
+
+impl Pace {
+    /// What follows a look.
+    const fn looked(self, at_work: bool) -> Self {
+        match self {
+            _ if at_work => Self::Ticking,
+            Self::Ticking => Self::Looking { idle: 1 },
+            Self::Looking { idle } if idle + 1 < LINGER => Self::Looking { idle: idle + 1 },
+            Self::Looking { .. } | Self::Parked => Self::Parked,
+        }
+    }
+
+    /// Until the next look; none: until a call comes.
+    fn nap(self) -> Option<Duration> {
+        match self {
+            Self::Ticking => Some(TICK),
+            Self::Looking { .. } => Some(TICK * LOOK),
+            Self::Parked => None,
+        }
+    }
+}
+
 fn run(shared: &Shared, weak: &EngineWeak) {
-    let mut idle = 0;
-    let mut nap = TICK;
+    let mut pace = Pace::Ticking;
     loop {
+        let Some(nap) = pace.nap() else {
+            park(shared, weak);
+            // Its first tick is a whole one, so that the call is not ended early.
+            pace = Pace::Ticking;
+            continue;
+        };
         std::thread::sleep(nap);
         let Some(engine) = weak.upgrade() else { return };
-        if shared.running.load(Ordering::SeqCst) > 0 {
+        let at_work = shared.running.load(Ordering::SeqCst) > 0;
+        if at_work {
             engine.increment_epoch();
-            (idle, nap) = (0, TICK);
-            continue;
         }
-        drop(engine);
-        nap = TICK * LOOK;
-        idle += 1;
-        if idle < LINGER {
-            continue;
+        pace = pace.looked(at_work);
+    }
+}
+
+/// Sleeps until a call comes or the engine is gone.
+fn park(shared: &Shared, weak: &EngineWeak) {
+    shared.parked.store(true, Ordering::SeqCst);
+    while shared.running.load(Ordering::SeqCst) == 0 && shared.parked.load(Ordering::SeqCst) {
+        // Wakes by itself now and then, to see whether the engine is gone.
+        std::thread::park_timeout(Duration::from_secs(10));
+        if weak.upgrade().is_none() {
+            break;
         }
-        idle = 0;
-        shared.parked.store(true, Ordering::SeqCst);
-        while shared.running.load(Ordering::SeqCst) == 0 && shared.parked.load(Ordering::SeqCst) {
-            // Wakes by itself now and then, to see whether the engine is gone.
-            std::thread::park_timeout(Duration::from_secs(10));
-            if weak.upgrade().is_none() {
-                return;
-            }
+    }
+    shared.parked.store(false, Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ticks_while_somebody_is_at_work_looks_for_a_while_after_that_and_parks() {
+        let looking = |idle| Pace::Looking { idle };
+        let table = [
+            (Pace::Ticking, true, Pace::Ticking),
+            (Pace::Ticking, false, looking(1)),
+            (looking(1), false, looking(2)),
+            (looking(1), true, Pace::Ticking),
+            (looking(LINGER - 1), true, Pace::Ticking),
+            (looking(LINGER - 2), false, looking(LINGER - 1)),
+            (looking(LINGER - 1), false, Pace::Parked),
+            (Pace::Parked, false, Pace::Parked),
+            (Pace::Parked, true, Pace::Ticking),
+        ];
+        for (pace, at_work, follows) in table {
+            assert_eq!(pace.looked(at_work), follows, "{pace:?}, at work: {at_work}");
         }
-        shared.parked.store(false, Ordering::SeqCst);
-        nap = TICK;
+        let naps = [Pace::Ticking, looking(1), looking(LINGER - 1), Pace::Parked].map(Pace::nap);
+        assert_eq!(naps, [Some(TICK), Some(TICK * LOOK), Some(TICK * LOOK), None]);
+    }
+
+    #[test]
+    fn it_looks_as_often_as_it_is_to_linger_before_it_parks() {
+        let (mut pace, mut looks) = (Pace::Ticking, 0);
+        while pace != Pace::Parked {
+            pace = pace.looked(false);
+            looks += 1;
+        }
+        assert_eq!(looks, LINGER);
     }
 }

@@ -3,9 +3,11 @@
 
 use std::time::Instant;
 
+use sluice_core::kind::Outcome;
 use tokio_util::task::TaskTracker;
 
 use super::call::Call;
+use super::ending::Ending;
 use super::error::Failure;
 use crate::clock;
 use crate::generation::Target;
@@ -82,6 +84,17 @@ fn at_once(target: &Target) -> Result<Vec<Permit>, Vec<Permit>> {
         }
     }
     Ok(permits)
+}
+
+/// A stream or whole answer has ended well. Gives what the attempt still holds.
+pub(super) fn served(call: &mut Call, attempt: Attempt) -> Hold {
+    let now = clock::now();
+    call.target(attempt.position).cell.observe_result(now, true);
+    attempt.ticket.success(now);
+    call.ledger.attempt_served(now);
+    let outcome = if call.ledger.degraded() { Outcome::FallbackSuccess } else { Outcome::Success };
+    call.ledger.end(Ending { status: 200, outcome, error_code: None });
+    attempt.hold
 }
 
 impl Call {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use sluice_core::budget::{self, Budget};
-use sluice_core::decide::{NextTarget, RetriesLeft, RetryAllowance};
+use sluice_core::budget::Budget;
+use sluice_core::decide::{RetriesLeft, RetryAllowance};
 use sluice_core::kind::{FailureKind, Role, TransportError};
 use sluice_core::lens::request::RequestBody;
-use sluice_core::machine::{After, Attempting, Choosing, Course, Entering, Outlook, Pausing, Rules};
+use sluice_core::lens::splice::Edit;
+use sluice_core::machine::{After, Attempting, Choosing, Entering, Pausing, Rules};
 use sluice_core::verdict::Verdict;
 
 use super::attempt::{self, Expected, Progress, Ready};
@@ -23,7 +24,7 @@ use super::plan::Choice;
 use super::request::Outgoing;
 use super::settle::Ledger;
 use crate::clock;
-use crate::config::{CommitRule, MinBudget};
+use crate::config::CommitRule;
 use crate::generation::{Route, Target};
 use crate::state::{Lease, Permit};
 
@@ -166,7 +167,8 @@ impl Call {
         let (own, first_content) = self.limits(position);
         let attempting = entering.granted(now, own, first_content).ok_or(Failure::BudgetExhausted)?;
         let attempt = self.begin(position, place, now);
-        let body = self.body_for(position);
+        let edits = self.lower_output(position);
+        let body = self.body_for(position, edits);
         let fault = match self.exchange(&attempting, &attempt, body).await {
             Ok(ready) => {
                 attempting.commits();
@@ -208,25 +210,24 @@ impl Call {
         self.ledger.generation().cells.retry_budget.take(now)
     }
 
-    /// A credential whose wait is sat out may be used once more.
-    pub fn forgive(&mut self, position: usize, credential: Option<usize>) {
-        let name = self.target(position).upstream.name().clone();
-        self.failed_credentials.retain(|(upstream, index)| *upstream != name || Some(*index) != credential);
-    }
-
-    /// The client's body as this target gets it. In the place of the first choice, or after a timeout, its
-    /// answer may be limited so that it can still come in time.
-    pub fn body_for(&mut self, position: usize) -> Bytes {
+    /// In the place of the first choice, or after a timeout, the answer of this target may be limited so that it can
+    /// still come in time. Notes the limit, and gives what writes it into the body.
+    pub fn lower_output(&mut self, position: usize) -> Vec<Edit> {
         let target = &self.route.targets[position];
         let late = self.choice.role(position) == Role::Fallback || self.ledger.timed_out();
         let limit = target.config.fallback_max_tokens.filter(|_| late && self.body.wire.limits_output());
-        let mut edits =
+        let edits =
             limit.map_or_else(Vec::new, |limit| self.body.output_limit.lowered(&self.body.bytes, limit));
         self.ledger.max_tokens_lowered = limit.filter(|_| !edits.is_empty());
+        edits
+    }
+
+    /// The client's body as this target gets it, with these edits.
+    fn body_for(&self, position: usize, mut edits: Vec<Edit>) -> Bytes {
         // What makes the body ask for usage, where it is to be accounted.
         let account = self.ledger.generation().config.account_usage;
         edits.extend(self.body.usage.ask.clone().filter(|_| account));
-        self.body.with_model(&target.config.target.model, &edits)
+        self.body.with_model(&self.target(position).config.target.model, &edits)
     }
 
     /// Makes the exchange under its clocks. A limit that fires with nowhere to go lets the attempt run on to
@@ -284,65 +285,6 @@ impl Call {
         }
     }
 
-    /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the
-    /// last failure there was.
-    pub fn outlook(
-        &self,
-        now: Instant,
-        position: usize,
-        course: &Course<Judged>,
-        judged: Option<&Judged>,
-    ) -> Outlook {
-        let target = self.target(position);
-        let context = target.config.target.facts.context;
-        let kind = judged.or(course.last()).map(|judged| judged.verdict.kind);
-        let next = self.next_able(now, course, kind, context).map(|next| NextTarget {
-            min_budget: min_budget(next, now),
-            larger_context: is_larger(next, context),
-        });
-        Outlook {
-            min_budget: min_budget(target, now),
-            other_credential: judged
-                .is_some_and(|judged| self.other_credential(target, judged.credential, now)),
-            budget_allows: self.ledger.generation().cells.retry_budget.has(now),
-            next,
-            random: fastrand::f64(),
-        }
-    }
-
-    /// The next target that would be tried after a failure of this kind.
-    fn next_able(
-        &self,
-        now: Instant,
-        course: &Course<Judged>,
-        kind: Option<FailureKind>,
-        context: Option<u32>,
-    ) -> Option<&Target> {
-        let untried = self.choice.order.iter().filter(|&&p| course.is_untried(p)).map(|&p| self.target(p));
-        let mut able = untried.filter(|t| t.cell.able(now).is_able() && t.upstream.all_aside(now).is_none());
-        match kind {
-            Some(FailureKind::ContextLengthExceeded) => able.find(|t| is_larger(t, context)),
-            _ => able.next(),
-        }
-    }
-
-    /// Whether a credential of the target's upstream is left that is not `in_use`, and that this call has not
-    /// failed with.
-    pub fn other_credential(&self, target: &Target, in_use: Option<usize>, now: Instant) -> bool {
-        let failed = self.failed_with(target);
-        let other = |index| Some(index) != in_use && !failed.contains(&index);
-        target.upstream.page(now).iter().any(|c| c.aside.is_none() && other(c.index))
-    }
-
-    pub fn failed_with(&self, target: &Target) -> Vec<usize> {
-        let name = target.upstream.name();
-        self.failed_credentials
-            .iter()
-            .filter(|(upstream, _)| upstream == name)
-            .map(|(_, index)| *index)
-            .collect()
-    }
-
     /// Waits before a retry.
     async fn pause(
         &mut self,
@@ -386,16 +328,5 @@ impl Call {
             client_status: verdict.client_status,
             retry_after: None,
         }))
-    }
-}
-
-fn is_larger(target: &Target, than: Option<u32>) -> bool {
-    target.config.target.facts.context.is_some_and(|context| than.is_some_and(|than| context > than))
-}
-
-fn min_budget(target: &Target, now: Instant) -> Duration {
-    match target.config.min_budget {
-        MinBudget::Fixed(fixed) => fixed,
-        MinBudget::P95 { floor } => budget::min_budget(floor, target.cell.p95_to_commit(now)),
     }
 }

@@ -13,15 +13,15 @@ use sluice_core::{retry_after, tag_name};
 
 use super::Shared;
 use super::attempt::{Ready, ReadyAnswer};
-use super::begin::Attempt;
+use super::begin::{Attempt, served};
 use super::body::Body;
 use super::call::Call;
 use super::ending::Ending;
 use super::error::Failure;
 use super::fault::upstream_request_id;
-use super::relay::{Relay, secrets_of, served};
+use super::relay::Relay;
 use super::request::{REQUEST_ID, returned};
-use super::respond::{Context, cleaned, error_response};
+use super::respond::{Context, cleaned, error_response, secrets_of};
 use super::settle::Ledger;
 use crate::clock;
 
@@ -122,7 +122,7 @@ pub(super) async fn refuse(mut ledger: Box<Ledger>, failure: &Failure) -> Respon
         response = response.map(|body| body.mapped(|bytes| ledger.marked(bytes)));
     }
     add_own(&mut ledger, tags, response.headers_mut());
-    response.map(|body| body.runs(ledger.shared().running.token()))
+    response.map(|body| body.runs(ledger.keep_running()))
 }
 
 /// Asks the taggers; none: one that must answer could not.

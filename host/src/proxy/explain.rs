@@ -310,8 +310,8 @@ async fn attempt(
     let left = entering.course().left(*at);
     let attempting = entering.granted(*at, limit, first_content).ok_or(Failure::BudgetExhausted)?;
     let mut attempt = call.begin(position, place, *at);
-    // For what it notes; nobody is sent it.
-    drop(call.body_for(position));
+    // Noted, and written into no body: nobody is sent one.
+    drop(call.lower_output(position));
     let step = Step {
         target: call.target(position).cell.key().clone(),
         role: call.choice.role(position),

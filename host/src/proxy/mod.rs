@@ -18,6 +18,7 @@ mod fit;
 mod gather;
 mod judge;
 mod last_call;
+mod outlook;
 mod plan;
 mod relay;
 mod request;

@@ -93,6 +93,16 @@ impl std::fmt::Display for Blocked {
     }
 }
 
+/// Whether a target can take a call now.
+pub(super) fn is_free(target: &Target, now: Instant) -> bool {
+    Blocked::of(target, now).is_none()
+}
+
+/// Whether the declared context of a target is larger than another, both being known.
+pub(super) fn is_larger(target: &Target, than: Option<u32>) -> bool {
+    target.config.target.facts.context.is_some_and(|context| than.is_some_and(|than| context > than))
+}
+
 impl Call {
     /// Makes the plan, once, before the first attempt.
     ///
@@ -158,14 +168,10 @@ impl Call {
         let after = self.choice.after.take();
         let route = &self.route;
         let may = |p: &usize| match after {
-            Some((FailureKind::ContextLengthExceeded, left)) => {
-                let context = route.targets[*p].config.target.facts.context;
-                context.is_some_and(|context| left.is_some_and(|left| context > left))
-            }
+            Some((FailureKind::ContextLengthExceeded, left)) => is_larger(&route.targets[*p], left),
             _ => true,
         };
-        let free =
-            |p: &usize| course.is_untried(*p) && may(p) && Blocked::of(&route.targets[*p], now).is_none();
+        let free = |p: &usize| course.is_untried(*p) && may(p) && is_free(&route.targets[*p], now);
         let mut order = self.choice.order.iter().copied();
         if self.ledger.attempts() == 0 {
             // The plan has just been made: nobody is asked again, and how the others stand does not matter yet.
@@ -272,7 +278,7 @@ impl Call {
     }
 
     /// Until the first target may be tried again; zero: one may be now.
-    pub fn wait_for_first(&self, now: Instant) -> std::time::Duration {
+    pub fn wait_for_first(&self, now: Instant) -> Duration {
         let until = |t: &Target| match Blocked::of(t, now) {
             None => Some(now),
             Some(blocked) => blocked.until(),

@@ -11,24 +11,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use sluice_core::kind::{Outcome, Stage, TransportError};
+use sluice_core::kind::{Stage, TransportError};
 use sluice_core::stream::{ChatStream, End};
 use tokio_util::task::TaskTracker;
 
-use super::begin::{Attempt, Hold};
+use super::begin::{Attempt, served};
 use super::call::Call;
 use super::clocks::{IdleClock, KeepAlive, LengthClock};
-use super::ending::Ending;
 use super::fault::Fault;
 use super::gather::Gather;
 use super::judge;
 use super::last_call::Ear;
-use super::respond::{Break, error_event};
+use super::respond::{Break, error_event, secrets_of};
 use super::unwind::Breakable;
 use crate::clock;
-use crate::config;
 use crate::upstream::UpstreamBody;
-use secrecy::ExposeSecret as _;
 
 /// Output that is handed on at the latest when it has grown to this, more being there or not.
 const PIECE: usize = 64 << 10;
@@ -302,17 +299,6 @@ impl Flowing {
     }
 }
 
-/// A stream or whole answer has ended well. Gives what the attempt still holds.
-pub(super) fn served(call: &mut Call, attempt: Attempt) -> Hold {
-    let now = clock::now();
-    call.target(attempt.position).cell.observe_result(now, true);
-    attempt.ticket.success(now);
-    call.ledger.attempt_served(now);
-    let outcome = if call.ledger.degraded() { Outcome::FallbackSuccess } else { Outcome::Success };
-    call.ledger.end(Ending { status: 200, outcome, error_code: None });
-    attempt.hold
-}
-
 /// Judges a stream that broke after commit, settles it, and gives the event it ends with.
 async fn settle_broken(
     mut call: Box<Call>,
@@ -338,12 +324,4 @@ async fn settle_broken(
     // Whatever the classifiers say, the stream is over; they only teach the breaker.
     drop(judge::judge(&mut call, attempt, &fault, clock::now()).await);
     event
-}
-
-/// What must not stand in a text which is passed on: keys, fixed header values, where the upstream is.
-pub(super) fn secrets_of(upstream: &config::Upstream) -> Vec<String> {
-    let keys = upstream.credentials.iter().map(|credential| credential.key.expose_secret().to_owned());
-    let headers = upstream.headers.iter().map(|(_, value)| value.expose_secret().to_owned());
-    let place = [Some(upstream.base.authority.to_string()), upstream.base.query.clone()];
-    keys.chain(headers).chain(place.into_iter().flatten()).collect()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
+use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sluice_core::clean::clean;
@@ -13,6 +14,7 @@ use sluice_core::sse;
 
 use super::body::Body;
 use super::error::{Failure, INTERNAL};
+use crate::config;
 
 /// One attempt, as an error shows it.
 #[derive(Debug, Serialize)]
@@ -73,6 +75,14 @@ pub(super) fn cleaned(error: &ProviderError, secrets: &[&str]) -> ProviderError 
         more: further_members(error, secrets),
         ..error.clone()
     }
+}
+
+/// What must not stand in a text which is passed on: keys, fixed header values, where the upstream is.
+pub(super) fn secrets_of(upstream: &config::Upstream) -> Vec<String> {
+    let keys = upstream.credentials.iter().map(|credential| credential.key.expose_secret().to_owned());
+    let headers = upstream.headers.iter().map(|(_, value)| value.expose_secret().to_owned());
+    let place = [Some(upstream.base.authority.to_string()), upstream.base.query.clone()];
+    keys.chain(headers).chain(place.into_iter().flatten()).collect()
 }
 
 /// Builds the response of a failed request. Tags are added by the caller, who has cleaned what is passed on.

@@ -91,7 +91,7 @@ pub(super) struct Ledger {
     record_tags: BTreeMap<String, String>,
     ending: Option<Ending>,
     /// When it had served to its end; none: the end is when its books are closed.
-    ended: Option<Instant>,
+    served_until: Option<Instant>,
     /// Its place in a distributed trace; none: its spans are not kept.
     pub trace: Option<Box<Trace>>,
     /// Until everything is said; none: the answer has it.
@@ -138,7 +138,7 @@ impl Ledger {
             decision: Decision::default(),
             record_tags: BTreeMap::new(),
             ending: None,
-            ended: None,
+            served_until: None,
             trace: None,
         }
     }
@@ -299,18 +299,18 @@ impl Drop for Ledger {
         self.settle_spending(ending.outcome);
         self.settle_quota();
         let trace = self.trace.take();
+        let ended = self.served_until.unwrap_or_else(clock::now);
         let asks = self.policy().wants_record_tags() && !self.tagger_denied;
         if !asks || tokio::runtime::Handle::try_current().is_err() {
-            let (record, decision, overhead) = self.record(&ending);
+            let (record, decision, overhead) = self.record(&ending, ended);
             self.shared.telemetry.settled(record, decision, overhead, trace);
             return;
         }
-        let now = *self.ended.get_or_insert_with(clock::now);
-        let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status, now);
-        let moment = self.moment(self.attempts(), now);
+        let answer = self.answer_facts(TagPhase::Record, Some(&ending), ending.status, ended);
+        let moment = self.moment(self.attempts(), ended);
         let facts = self.facts.clone();
         let (policy, telemetry) = (self.policy().clone(), self.shared.telemetry.clone());
-        let (mut record, decision, overhead) = self.record(&ending);
+        let (mut record, decision, overhead) = self.record(&ending, ended);
         let running = self.keep_running();
         self.shared.tracker.spawn(async move {
             let asked = policy.tag(&facts, moment, &answer).await;

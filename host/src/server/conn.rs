@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::io::{Bounded, Reads, WriteLimit};
+use super::io::{Bounded, Traffic, WriteLimit};
 use super::leaving::Leaving;
 use super::preface::{Begun, Spoken};
 use super::tls::{self, Accepted, TlsSlot};
@@ -181,17 +181,17 @@ pub async fn serve_connection<I, S>(
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let (writes, reads) = (WriteLimit::default(), Reads::default());
+    let (writes, traffic) = (WriteLimit::default(), Traffic::default());
     let mut io = Begun::new(io);
-    // Who has begun to ask is still answered.
+    // Who is there with first bytes that tell what is spoken is still answered.
     let spoken = tokio::select! {
         biased;
         spoken = tokio::time::timeout(HEAD_WAIT, io.spoken()) => spoken,
         () = ends.closing.cancelled() => return,
     };
     let Ok(Ok(spoken)) = spoken else { return };
-    let io = Turn::new(Bounded::new(io, writes.clone(), reads.clone()));
-    let wire = Wire { io, writes, reads, leaving };
+    let io = Turn::new(Bounded::new(io, writes.clone(), traffic.clone()));
+    let wire = Wire { io, writes, traffic, leaving };
     match spoken {
         Spoken::Http1 => http1::serve(wire, service, ends).await,
         // Apart, so that connections of HTTP/1.1 do not carry the place for it.
@@ -203,32 +203,40 @@ pub async fn serve_connection<I, S>(
 struct Wire<I> {
     io: Turn<Bounded<Begun<I>>>,
     writes: WriteLimit,
-    reads: Reads,
+    traffic: Traffic,
     leaving: Leaving,
+}
+
+/// What comes first to a connection that is served.
+enum First {
+    /// It ended, or its client left.
+    Ended,
+    /// It is to end.
+    Goodbye,
 }
 
 /// Ready once the connection has ended, or its client has left without the connection being able to see it.
 fn poll_served(
     connection: Pin<&mut impl Future>,
-    reads: &Reads,
+    traffic: &Traffic,
     leaving: &mut Leaving,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     if connection.poll(cx).is_ready() {
         return Poll::Ready(());
     }
-    if reads.are_waiting() { Poll::Pending } else { leaving.poll_left(cx) }
+    if traffic.reads_wait() { Poll::Pending } else { leaving.poll_left(cx) }
 }
 
 /// What a connection that was asked to end still has to do, until it is torn.
 async fn last_calls(
     mut connection: Pin<&mut impl Future>,
-    reads: &Reads,
+    traffic: &Traffic,
     leaving: &mut Leaving,
     ends: &Ends,
 ) {
     tokio::select! {
-        () = poll_fn(|cx| poll_served(connection.as_mut(), reads, leaving, cx)) => {}
+        () = poll_fn(|cx| poll_served(connection.as_mut(), traffic, leaving, cx)) => {}
         () = ends.torn.cancelled() => {}
     }
 }

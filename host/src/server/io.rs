@@ -1,4 +1,4 @@
-//! A connection whose writes may not stall for ever, and of which it is known whether it is read.
+//! A connection whose writes may not stall for ever, and of which it is known whether it is read and whether it writes.
 //!
 //! A client that reads nothing for as long as its route allows is dropped. The limit is set by the answer
 //! that is being written; the timer runs only while a write waits.
@@ -30,14 +30,32 @@ impl WriteLimit {
     }
 }
 
-/// Whether a connection waits for bytes: then it hears of its end by itself.
+/// What goes over one connection, for those who only look.
 #[derive(Debug, Clone, Default)]
-pub struct Reads(Arc<AtomicBool>);
+pub struct Traffic(Arc<Seen>);
 
-impl Reads {
-    /// The last read has given nothing yet.
-    pub fn are_waiting(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+#[derive(Debug, Default)]
+struct Seen {
+    reads_wait: AtomicBool,
+    written: AtomicU64,
+}
+
+impl Traffic {
+    /// The last read has given nothing yet: the connection hears of its end by itself.
+    pub fn reads_wait(&self) -> bool {
+        self.0.reads_wait.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.0.written.load(Ordering::Relaxed)
+    }
+
+    fn writes(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(more)) = written {
+            // The connection alone counts, so that nothing is lost between the two.
+            self.0.written.store(self.written().wrapping_add(*more as u64), Ordering::Relaxed);
+        }
     }
 }
 
@@ -45,14 +63,14 @@ impl Reads {
 pub struct Bounded<T> {
     inner: T,
     limit: WriteLimit,
-    reads: Reads,
+    traffic: Traffic,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Bounded<T> {
-    /// Bounds the writes of a connection, and says how it is read.
-    pub fn new(inner: T, limit: WriteLimit, reads: Reads) -> Self {
-        Self { inner, limit, reads, waiting: None }
+    /// Bounds the writes of a connection, and says what goes over it.
+    pub fn new(inner: T, limit: WriteLimit, traffic: Traffic) -> Self {
+        Self { inner, limit, traffic, waiting: None }
     }
 
     /// Passes on what a write gave, unless it has waited for too long.
@@ -77,7 +95,7 @@ impl<T: Read + Unpin> Read for Bounded<T> {
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.inner).poll_read(cx, buf);
-        self.reads.0.store(read.is_pending(), Ordering::Relaxed);
+        self.traffic.0.reads_wait.store(read.is_pending(), Ordering::Relaxed);
         read
     }
 }
@@ -85,6 +103,7 @@ impl<T: Read + Unpin> Read for Bounded<T> {
 impl<T: Write + Unpin> Write for Bounded<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.traffic.writes(&written);
         self.judge(cx, written)
     }
 
@@ -108,6 +127,7 @@ impl<T: Write + Unpin> Write for Bounded<T> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.traffic.writes(&written);
         self.judge(cx, written)
     }
 }

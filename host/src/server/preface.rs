@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +30,14 @@ pub struct Begun<T> {
     read: usize,
     /// And of those, how many were given on.
     given: usize,
+    /// How the connection broke behind them: a socket says that once.
+    broken: Option<io::Error>,
 }
 
 impl<T: Read + Unpin> Begun<T> {
     /// Around a connection of which nothing was read.
     pub const fn new(inner: T) -> Self {
-        Self { inner, held: [0; PREFACE.len()], read: 0, given: 0 }
+        Self { inner, held: [0; PREFACE.len()], read: 0, given: 0, broken: None }
     }
 
     /// Reads until it is clear what is spoken.
@@ -73,14 +75,19 @@ impl<T: Read + Unpin> Read for Begun<T> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.given == this.read {
-            return Pin::new(&mut this.inner).poll_read(cx, buf);
+            return match this.broken.take() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Pin::new(&mut this.inner).poll_read(cx, buf),
+            };
         }
         let end = this.read.min(this.given + buf.remaining());
         buf.put_slice(&this.held[this.given..end]);
         this.given = end;
         if buf.remaining() > 0 {
-            // Whatever comes of it: there are bytes to give, and an end is met again by the next read.
-            let _ = Pin::new(&mut this.inner).poll_read(cx, buf);
+            // Whatever comes of it, there are bytes to give. An end is met again by the next read.
+            if let Poll::Ready(Err(error)) = Pin::new(&mut this.inner).poll_read(cx, buf) {
+                this.broken = Some(error);
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -177,5 +184,32 @@ mod tests {
             sizes.push(TokioIo::new(&mut begun).read(&mut bytes[..10]).await.unwrap());
         }
         assert_eq!(sizes, [10, 10, 10, 10]);
+    }
+
+    /// Gives bytes, then says once that it broke, as a socket does, and then that it ended.
+    struct Breaks(Vec<io::Result<&'static [u8]>>);
+
+    impl Read for Breaks {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            mut buf: ReadBufCursor<'_>,
+        ) -> Poll<io::Result<()>> {
+            let next = if self.0.is_empty() { Ok(&[][..]) } else { self.0.remove(0) };
+            Poll::Ready(next.map(|bytes| buf.put_slice(bytes)))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_behind_its_first_bytes_does_not_look_as_if_it_ended() {
+        let reset = || Err(io::ErrorKind::ConnectionReset.into());
+        let mut begun = Begun::new(Breaks(vec![Ok(b"POST /"), reset()]));
+        assert_eq!(begun.spoken().await.unwrap(), Spoken::Http1);
+        let mut begun = TokioIo::new(begun);
+        let mut bytes = [0; 64];
+        assert_eq!(begun.read(&mut bytes).await.unwrap(), 6);
+        let broken = begun.read(&mut bytes).await.map_err(|error| error.kind());
+        assert_eq!(broken, Err(io::ErrorKind::ConnectionReset));
+        assert_eq!(begun.read(&mut bytes).await.unwrap(), 0);
     }
 }

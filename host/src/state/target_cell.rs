@@ -45,13 +45,6 @@ pub enum Able {
     },
 }
 
-impl Able {
-    /// A call would be admitted.
-    pub const fn is_able(self) -> bool {
-        matches!(self, Self::Yes | Self::Probe)
-    }
-}
-
 /// What pages show of a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetPage {

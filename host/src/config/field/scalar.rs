@@ -121,24 +121,18 @@ impl<'a> Field<'a> {
         (least..=units::LONGEST).contains(&duration).then_some(duration)
     }
 
-    /// The inner none is `off`.
-    pub(in crate::config) fn duration_or_off(&self) -> Option<Option<Duration>> {
-        self.duration_or("off", "a duration such as 30s (a whole number and ms, s, m or h) or off", SOME)
-    }
-
-    /// The inner none is the word.
-    pub(in crate::config) fn duration_or(
+    /// A duration, or the one word that may stand in its place, as what they mean.
+    pub(in crate::config) fn duration_or<T>(
         &self,
-        word: &str,
+        (word, of_word): (&str, T),
+        of: impl FnOnce(Duration) -> T,
         what: &str,
         least: Duration,
-    ) -> Option<Option<Duration>> {
-        let read = |text: &str| {
-            if text == word { Some(None) } else { units::duration(text).map(Some) }
-        };
+    ) -> Option<T> {
+        let read = |text: &str| if text == word { Some(None) } else { units::duration(text).map(Some) };
         match self.parsed(what, read)? {
-            None => Some(None),
-            Some(duration) => self.duration_in_range(duration, least).map(Some),
+            None => Some(of_word),
+            Some(duration) => self.duration_in_range(duration, least).map(of),
         }
     }
 

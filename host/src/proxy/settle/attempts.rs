@@ -109,7 +109,7 @@ impl Ledger {
 
     /// The running attempt has served to its end.
     pub fn attempt_served(&mut self, now: Instant) {
-        self.ended = Some(now);
+        self.served_until = Some(now);
         self.span_ends(now, false);
         self.count_last(AttemptResult::Ok);
         let Some(note) = self.attempts.last() else { return };

@@ -105,9 +105,8 @@ impl Ledger {
         self.attempts.iter().map(view).collect()
     }
 
-    pub(super) fn record(&mut self, ending: &Ending) -> (Record, Decision, Option<Duration>) {
+    pub(super) fn record(&mut self, ending: &Ending, ended: Instant) -> (Record, Decision, Option<Duration>) {
         let attempts: Vec<AttemptRecord> = self.attempts.drain(..).map(|note| note.record).collect();
-        let ended = self.ended.unwrap_or_else(clock::now);
         let duration = ended.saturating_duration_since(self.arrival);
         let busy: Duration = attempts.iter().map(|a| a.took).sum();
         let overhead = self.latency.map(|latency| latency.saturating_sub(busy + self.waited));

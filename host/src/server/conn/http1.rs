@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
 
-use super::{Ends, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
+use super::{Ends, First, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
 use crate::woken::Woken;
 
 /// Serves it to its end.
@@ -21,7 +21,7 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let Wire { io, writes, reads, mut leaving } = wire;
+    let Wire { io, writes, traffic, mut leaving } = wire;
     let answer = service_fn(|request: Request<Incoming>| {
         let answer = service.clone().serve(request, writes.clone());
         async move { Ok::<_, Infallible>(answer.await) }
@@ -32,15 +32,17 @@ where
     let mut connection = pin!(builder.serve_connection(io, answer));
     let closing = pin!(ends.closing.cancelled());
     let mut closing = Woken::new(closing);
-    let ended = poll_fn(|cx| {
-        if poll_served(connection.as_mut(), &reads, &mut leaving, cx).is_ready() {
-            return Poll::Ready(true);
+    let first = poll_fn(|cx| {
+        if poll_served(connection.as_mut(), &traffic, &mut leaving, cx).is_ready() {
+            return Poll::Ready(First::Ended);
         }
-        pin!(&mut closing).poll(cx).map(|()| false)
+        pin!(&mut closing).poll(cx).map(|()| First::Goodbye)
     });
-    if ended.await {
-        return;
+    match first.await {
+        First::Ended => {}
+        First::Goodbye => {
+            connection.as_mut().graceful_shutdown();
+            last_calls(connection, &traffic, &mut leaving, &ends).await;
+        }
     }
-    connection.as_mut().graceful_shutdown();
-    last_calls(connection, &reads, &mut leaving, &ends).await;
 }

@@ -15,26 +15,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
 use tokio_util::task::TaskTracker;
 
-use super::{Ends, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
+use super::{Ends, First, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
 use crate::server::calls::Calls;
+use crate::server::io::Traffic;
 use crate::server::unread::{Served, Watch};
 use crate::tracked::Tracked;
 use crate::woken::Woken;
 
-/// A connection that was asked to end and carries no call may take this long to do so.
+/// A connection that was asked to end, carries no call and writes nothing may take this long to do so.
 pub(super) const GOODBYE_WAIT: Duration = Duration::from_secs(5);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
-
-/// What happens to a connection first.
-enum First {
-    /// It ended, or its client left.
-    Ended,
-    /// It is to end.
-    Closing,
-    /// Nothing was asked on it for a while.
-    Quiet,
-}
 
 /// Serves it to its end.
 pub(super) async fn serve<I, S>(wire: Wire<I>, service: Arc<S>, tracker: TaskTracker, ends: Ends)
@@ -42,7 +33,7 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: Serve,
 {
-    let Wire { io, writes, reads, mut leaving } = wire;
+    let Wire { io, writes, traffic, mut leaving } = wire;
     let calls = Calls::default();
     let answer = service_fn(|request: Request<Incoming>| {
         let call = calls.begin();
@@ -66,27 +57,40 @@ where
         let quiet = pin!(calls.quiet(HEAD_WAIT));
         let mut quiet = Woken::new(quiet);
         poll_fn(|cx| {
-            if poll_served(connection.as_mut(), &reads, &mut leaving, cx).is_ready() {
+            if poll_served(connection.as_mut(), &traffic, &mut leaving, cx).is_ready() {
                 return Poll::Ready(First::Ended);
             }
             if pin!(&mut closing).poll(cx).is_ready() {
-                return Poll::Ready(First::Closing);
+                return Poll::Ready(First::Goodbye);
             }
-            pin!(&mut quiet).poll(cx).map(|()| First::Quiet)
+            pin!(&mut quiet).poll(cx).map(|()| First::Goodbye)
         })
         .await
     };
     match first {
-        First::Ended => return,
-        First::Closing => connection.as_mut().graceful_shutdown(),
-        First::Quiet => {
+        First::Ended => {}
+        First::Goodbye => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
-                _ = connection.as_mut() => {}
-                () = calls.quiet(GOODBYE_WAIT) => {}
+                // What this writes at once is then no reason to wait longer.
+                biased;
+                () = last_calls(connection, &traffic, &mut leaving, &ends) => {}
+                () = is_at_rest(&calls, &traffic) => {}
+                // A client may make it write for ever without ever asking for anything.
+                () = calls.quiet(HEAD_WAIT) => {}
             }
+        }
+    }
+}
+
+/// Ready once there was no call, and nothing was written, for a while: of an answer that no call runs for any more, the
+/// client may still be taking the last bytes.
+async fn is_at_rest(calls: &Calls, traffic: &Traffic) {
+    loop {
+        let written = traffic.written();
+        calls.quiet(GOODBYE_WAIT).await;
+        if traffic.written() == written {
             return;
         }
     }
-    last_calls(connection, &reads, &mut leaving, &ends).await;
 }

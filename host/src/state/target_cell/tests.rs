@@ -70,7 +70,7 @@ fn a_cool_down_leaves_the_breaker_alone() {
         cell.admit(now).unwrap().failure(now);
     }
     cell.cool(now + SECOND, FailureKind::RetryableRateLimit);
-    assert!(!cell.able(now).is_able());
+    assert!(matches!(cell.able(now), Able::Cooling { .. }));
     let page = cell.page(now + SECOND);
     assert_eq!((page.able, page.breaker.failures, page.cooling), (Able::Yes, 2, None));
     cell.admit(now + SECOND).unwrap().failure(now + SECOND);
