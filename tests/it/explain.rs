@@ -190,6 +190,10 @@ async fn the_plugins_of_the_folder_are_asked_and_named() {
     assert!(policy.contains("router=back@") && policy.contains("classifier=provider-quirks@"), "{policy}");
     let nowhere = room.explain(&["--model", "chat", "--header", "x-stay: nowhere"]).await;
     assert_eq!(nowhere["answer"]["error"]["code"], "excluded_by_policy", "{nowhere:#}");
+    // The one that may have it is merely open, and nobody has excluded that.
+    let later = room.explain(&[&stay[..], &["--down", "small/m"]].concat()).await;
+    let error = &later["answer"]["error"];
+    assert_eq!((&later["answer"]["status"], &error["code"]), (&json!(503), &json!("no_healthy_target")));
     let text = room.said(&[&stay[..], &["--failure", "503"]].concat()).await;
     for line in [
         "  data-residency on big/m: excludes it",
