@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::kind::FailureKind;
 use crate::retry_budget::{RetryBudget, Settings};
 use crate::verdict::BreakerEffect;
 
@@ -96,10 +97,8 @@ impl Seen {
                     takes.then_some(true),
                     "a retry is paid for when its kind takes from the budget"
                 );
-                assert!(
-                    pausing.pause() + world.outlook.min_budget <= left,
-                    "a pause that the deadline cuts short"
-                );
+                assert!(pausing.pause() < left, "a pause that the deadline cuts short");
+                assert!(world.outlook.may_wait || pausing.pause().is_zero(), "a wait where there is none");
                 assert_eq!(pausing.failure().0, self.failures);
                 match pausing.paid_by() {
                     RetryAllowance::Credential => {
@@ -119,11 +118,9 @@ impl Seen {
                 );
                 State::Pausing(pausing)
             }
-            After::Switch { to, after } => {
-                assert_eq!((after, paid), (kind, takes.then_some(true)), "a switch is paid for");
-                let next = world.outlook.next.expect("a switch needs somewhere to go");
-                assert!(next.min_budget <= left, "a switch that has no time");
-                assert!(next.larger_context || kind != FailureKind::ContextLengthExceeded);
+            After::Switch(to) => {
+                assert_eq!(paid, takes.then_some(true), "a switch is paid for");
+                assert!(world.outlook.next, "a switch needs somewhere to go");
                 assert_eq!(to.course().last().unwrap().0, self.failures);
                 self.switches += 1;
                 assert!(self.switches <= self.rules.max_switches, "{} switches", self.switches);
@@ -144,21 +141,10 @@ impl Seen {
 }
 
 fn world() -> impl Strategy<Value = World> {
-    let next = prop::option::weighted(
-        0.8,
-        (0_u64..1500, any::<bool>())
-            .prop_map(|(min, larger_context)| NextTarget { min_budget: ms(min), larger_context }),
-    );
-    let world = (
-        0_u64..800,
-        any::<bool>(),
-        prop::bool::weighted(0.9),
-        next,
-        0.0_f64..=1.0,
-        prop::bool::weighted(0.1),
-    );
-    world.prop_map(|(min, other_credential, budget_allows, next, random, emptied)| World {
-        outlook: Outlook { min_budget: ms(min), other_credential, budget_allows, next, random },
+    let likely = || prop::bool::weighted(0.9);
+    let world = (any::<bool>(), likely(), likely(), likely(), 0.0_f64..=1.0, prop::bool::weighted(0.1));
+    world.prop_map(|(other_credential, budget_allows, may_wait, next, random, emptied)| World {
+        outlook: Outlook { other_credential, budget_allows, may_wait, next, random },
         emptied,
     })
 }
@@ -258,12 +244,8 @@ fn step(state: State, event: &Event, seen: &mut Seen, now: &mut Instant, budget:
         (State::Attempting(attempting), Event::Clock(world)) => {
             *now = attempting.fires(*now, false).max(*now);
             assert!(*now <= seen.deadline.max(*now));
-            let could = seen.switches < seen.rules.max_switches
-                && world.outlook.budget_allows
-                && world
-                    .outlook
-                    .next
-                    .is_some_and(|next| next.min_budget <= seen.deadline.saturating_duration_since(*now));
+            let could =
+                seen.switches < seen.rules.max_switches && world.outlook.budget_allows && world.outlook.next;
             match attempting.out_of_time(*now, false, || world.outlook) {
                 Some(OutOfTime { by_deadline: true, .. }) => {
                     assert!(*now >= seen.deadline);
@@ -345,13 +327,8 @@ fn course(retries: u32) -> (Budget, Choosing<Failure>) {
     (budget, Choosing::new(budget, rules, 2))
 }
 
-const AHEAD: Outlook = Outlook {
-    min_budget: Duration::ZERO,
-    other_credential: false,
-    budget_allows: true,
-    next: Some(NextTarget { min_budget: Duration::ZERO, larger_context: false }),
-    random: 1.0,
-};
+const AHEAD: Outlook =
+    Outlook { other_credential: false, budget_allows: true, may_wait: true, next: true, random: 1.0 };
 
 fn broken() -> Failure {
     Failure(1, verdict(FailureKind::RetryableUpstream, Action::RetrySame(None)))
@@ -365,7 +342,7 @@ fn a_retry_that_finds_its_target_refusing_becomes_the_switch_it_stood_for() {
     let After::Retry(pausing) = attempting.failed(now, broken(), &AHEAD, || true) else { panic!("no retry") };
     assert_eq!(pausing.pause(), ms(100));
     let after = pausing.over().skipped(now, &AHEAD, || true);
-    let After::Switch { to, after: FailureKind::RetryableUpstream } = after else { panic!("no switch") };
+    let After::Switch(to) = after else { panic!("no switch") };
     let attempting = to.choose(Some(1)).unwrap().granted(now, ms(1000), None).unwrap();
     let after = attempting.failed(now, broken(), &AHEAD, || true);
     assert!(matches!(after, After::Retry(_)), "another target has retries of its own");
@@ -379,7 +356,7 @@ fn a_target_that_refuses_before_anything_was_tried_costs_nothing() {
         panic!("no skip")
     };
     let attempting = to.choose(Some(1)).unwrap().granted(budget.arrival(), ms(1000), None).unwrap();
-    assert!(matches!(attempting.failed(budget.arrival(), broken(), &AHEAD, || true), After::Switch { .. }));
+    assert!(matches!(attempting.failed(budget.arrival(), broken(), &AHEAD, || true), After::Switch(_)));
 }
 
 #[test]
@@ -395,7 +372,7 @@ fn with_nobody_left_the_last_failure_is_told() {
     let (budget, choosing) = course(0);
     assert!(matches!(course(0).1.choose(None), Err(None)));
     let attempting = choosing.choose(Some(0)).unwrap().granted(budget.arrival(), ms(1000), None).unwrap();
-    let After::Switch { to, .. } = attempting.failed(budget.arrival(), broken(), &AHEAD, || true) else {
+    let After::Switch(to) = attempting.failed(budget.arrival(), broken(), &AHEAD, || true) else {
         panic!("no switch")
     };
     assert!(
