@@ -5,6 +5,7 @@ pub mod clock;
 pub mod config;
 pub mod demo;
 pub mod drill;
+pub mod exit;
 pub mod files;
 pub mod gateway;
 pub mod generation;

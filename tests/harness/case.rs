@@ -97,6 +97,15 @@ impl Case {
         fetch(self.gateway.addr(), &get(path)).await
     }
 
+    /// Waits until readiness says that the gateway goes down.
+    ///
+    /// # Panics
+    /// When it stays ready.
+    pub async fn drains(&self) {
+        let draining = self.poll(PATIENCE, async || self.get("/readyz").await.status == 503);
+        assert!(draining.await, "still ready: {}", self.gateway.log());
+    }
+
     /// The metrics of now.
     pub async fn metrics(&self) -> Metrics {
         self.gateway.metrics().await

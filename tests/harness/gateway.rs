@@ -21,6 +21,8 @@ use crate::response::Response;
 
 /// Compiling the bundled plugins on a busy machine is the slow part of a start.
 const START: Duration = Duration::from_secs(60);
+/// The configuration, in the directory of its gateway.
+pub(crate) const FILE: &str = "sluice.yaml";
 /// Lines kept of one process.
 const MAX_LINES: usize = 500_000;
 
@@ -40,6 +42,16 @@ pub fn binary() -> PathBuf {
         binary.display()
     );
     binary
+}
+
+/// A gateway that is to run with the configuration in this directory, which nothing outside of it changes. It
+/// is killed when its handle is dropped.
+pub(crate) fn command(program: &Path, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["run", "-c"]).arg(dir.join(FILE)).current_dir(dir);
+    command.env_remove("SLUICE_LOG").env_remove("RUST_LOG");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
 }
 
 /// What a process has written, line by line.
@@ -139,19 +151,9 @@ impl Gateway {
         dir: TempDir,
         env: &[(String, String)],
     ) -> Result<Self, Refused> {
-        let file = dir.path().join("sluice.yaml");
-        write(&file, config);
-        let mut child = Command::new(program)
-            .args(["run", "-c"])
-            .arg(&file)
-            .current_dir(dir.path())
-            .env_remove("SLUICE_LOG")
-            .env_remove("RUST_LOG")
+        write(&dir.path().join(FILE), config);
+        let mut child = command(program, dir.path())
             .envs(env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
             .spawn()
             .expect("the gateway can be executed");
         let log = Log::new();
@@ -259,7 +261,7 @@ impl Gateway {
     /// Where its configuration is.
     #[must_use]
     pub fn file(&self) -> PathBuf {
-        self.dir.path().join("sluice.yaml")
+        self.dir.path().join(FILE)
     }
 
     /// Sends SIGTERM.

@@ -122,7 +122,9 @@ impl Postgres {
         self.dir.path().join("data")
     }
 
-    fn log(&self) -> String {
+    /// What the server has written since it was started.
+    #[must_use]
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 }

@@ -127,19 +127,6 @@ impl Setup {
         self
     }
 
-    /// Takes one key out.
-    #[must_use]
-    pub fn unset(mut self, pointer: &str) -> Self {
-        let pointer = pointer.to_owned();
-        self.edits.push(Box::new(move |config, _| {
-            let (parent, name) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
-            if let Some(parent) = config.pointer_mut(parent).and_then(Value::as_object_mut) {
-                parent.remove(name);
-            }
-        }));
-        self
-    }
-
     /// Changes the configuration by hand, with the upstreams' addresses at hand.
     #[must_use]
     pub fn edit(mut self, edit: impl FnOnce(&mut Value, &Peers) + 'static) -> Self {

@@ -4,19 +4,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use harness::prelude::*;
 use sha2::{Digest as _, Sha256};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
-use tokio::task::JoinSet;
 
 use crate::author_support::{root, sluice};
 use crate::expect::has;
 use crate::guests::{entry, put};
+use crate::running::traffic;
 
 /// Building fetches the tools if `tests/run` has not, and compiling one takes an unoptimised gateway on a busy machine a while.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -96,22 +94,6 @@ async fn a_plugin_in_python_passes_what_its_author_tries_it_with() {
     tried("service-levels", "tagger").await;
 }
 
-/// Calls, one after the other, until told to stop; every answer.
-fn traffic(x: &Case) -> (Arc<AtomicBool>, JoinSet<Vec<Response>>) {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (told, call) = (stop.clone(), x.call("chat"));
-    let mut task = JoinSet::new();
-    task.spawn(async move {
-        let mut answers = Vec::new();
-        while !told.load(Ordering::Relaxed) {
-            answers.push(call.clone().await);
-            tokio::time::sleep(ms(20)).await;
-        }
-        answers
-    });
-    (stop, task)
-}
-
 /// Waits until these bytes run under this name, with these settings.
 async fn runs(x: &Case, name: &str, bytes: &[u8]) {
     let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -135,7 +117,7 @@ async fn a_gateway_takes_them_while_it_serves_and_obeys_them() {
         .start()
         .await;
     assert_eq!(x.plain("chat").await.answered().json()["model"], "b1", "as the plugin before it has it");
-    let (stop, mut calls) = traffic(&x);
+    let calls = traffic(x.call("chat"), ms(20));
 
     let names = [("[cloud/large]", "[B/b1]"), ("[local, cloud/small]", "[B, A]"), ("[local]", "[B]")];
     let rules = names.iter().fold(sidecar(router), |text, (theirs, ours)| text.replace(theirs, ours));
@@ -176,8 +158,7 @@ async fn a_gateway_takes_them_while_it_serves_and_obeys_them() {
     let over = record["tags"]["service_level_missed"].as_str().unwrap_or_default();
     assert!(over.starts_with("first_content_ms "), "{record:#}");
 
-    stop.store(true, Ordering::Relaxed);
-    let answers = calls.join_next().await.unwrap().unwrap();
+    let answers = calls.stop().await;
     assert!(answers.len() > 20, "only {} calls", answers.len());
     for answer in &answers {
         answer.answered();

@@ -1,14 +1,12 @@
 //! Section 13 of the cases: what goes down goes down in order, and what is wrong in a file changes nothing.
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use harness::prelude::*;
-use tokio::task::JoinSet;
 
 use crate::expect::{LATE, has};
 use crate::guests::generation;
+use crate::running::traffic;
 
 #[tokio::test]
 async fn b088_drain() {
@@ -40,39 +38,40 @@ async fn b088_drain() {
     assert!(now() - ended < ms(1500) + LATE, "the exit took {:?} after the last stream", now() - ended);
 }
 
-/// Calls at 50 a second until told to stop; every answer.
-fn traffic(x: &Case) -> (Arc<AtomicBool>, JoinSet<Vec<Response>>) {
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
-    let call = x.call("chat");
-    let mut task = JoinSet::new();
-    task.spawn(async move {
-        let mut pace = tokio::time::interval(ms(20));
-        let mut calls = JoinSet::new();
-        while !told.load(Ordering::Relaxed) {
-            pace.tick().await;
-            calls.spawn(call.clone().into_future());
+#[tokio::test]
+async fn b090_half_a_file_is_waited_out() {
+    let x = Setup::new().wide_gates().start().await;
+    let whole = fs::read_to_string(x.gateway.file()).unwrap();
+    let rejected = async || x.metric("sluice_config_reloads_total", &[("result", "rejected")]).await;
+    for attempt in 1.. {
+        let before = rejected().await;
+        let begun = now();
+        fs::write(x.gateway.file(), &whole[..whole.len() / 2]).unwrap();
+        // Half of the time without a change after which a file is read.
+        tokio::time::sleep(ms(200)).await;
+        fs::write(x.gateway.file(), &whole).unwrap();
+        let pause = now() - begun;
+        // Whoever asks is told what the look after the second write found.
+        x.gateway.hang_up().await;
+        let looked = async || x.gateway.events("config_unchanged").len() == attempt;
+        assert!(x.poll(harness::PATIENCE, looked).await, "{}", x.gateway.log());
+        if pause < ms(350) {
+            assert!(rejected().await <= before, "a half-written file was judged: {}", x.gateway.log());
+            break;
         }
-        calls.join_all().await
-    });
-    (stop, task)
+        // A machine so busy that it left half a file at rest has shown nothing.
+        assert!(attempt < 20, "the second half is written {pause:?} after the first, again and again");
+    }
+    assert_eq!(generation(&x).await, 1);
+    x.end().await;
 }
 
 #[tokio::test]
 async fn b090_a_bad_config_file_changes_nothing() {
     let mut x = Setup::new().wide_gates().start().await;
-    let good = fs::read_to_string(x.gateway.file()).unwrap();
     let shown = x.gateway.admin_json("/debug/config").await;
-    let (stop, mut calls) = traffic(&x);
+    let calls = traffic(x.call("chat"), ms(20));
     let rejected = async |x: &Case| x.metric("sluice_config_reloads_total", &[("result", "rejected")]).await;
-
-    // Two writes: nothing is judged between them, and nothing has changed after them.
-    let (half, rest) = good.split_at(good.len() / 2);
-    fs::write(x.gateway.file(), half).unwrap();
-    tokio::time::sleep(ms(300)).await;
-    fs::write(x.gateway.file(), format!("{half}{rest}")).unwrap();
-    let judged = x.poll(ms(1200), async || rejected(&x).await > 0.0).await;
-    assert!(!judged, "a half-written file was judged: {}", x.gateway.log());
 
     let mut unknown = x.config.clone();
     unknown["routes"]["chat"]["targets"] = json!(["NOWHERE/zz"]);
@@ -116,8 +115,7 @@ async fn b090_a_bad_config_file_changes_nothing() {
     let active = x.poll(harness::PATIENCE, async || x.plain("fresh").await.status == 200).await;
     let took = now() - written;
     assert!(active && took <= ms(1000) + LATE, "active after {took:?}: {}", x.gateway.log());
-    stop.store(true, Ordering::Relaxed);
-    let answers = calls.join_next().await.unwrap().unwrap();
+    let answers = calls.stop().await;
     assert!(answers.len() > 100, "only {} calls", answers.len());
     answers.iter().for_each(|r| {
         r.answered();

@@ -6,6 +6,8 @@ use tokio::task::JoinSet;
 
 /// How late a busy machine may be with what has a bound of its own.
 pub const LATE: std::time::Duration = ms(400);
+/// Within this of its being written, an event is at the client.
+pub const AT_ONCE: std::time::Duration = ms(50);
 /// Within this of the client's leave, the work for it has stopped.
 pub const GONE: std::time::Duration = ms(500);
 
@@ -68,6 +70,29 @@ pub async fn able_again(x: &Case, target: &str) {
         })
         .await;
     assert!(able, "{target} is not able again");
+}
+
+/// A place that came free was taken at once, and not before.
+#[track_caller]
+pub fn right_after(one: &Attempt, two: &Attempt) {
+    let (over, _) = one.over.expect("the one before has ended");
+    assert!(two.at >= over, "begun {:?} before the place was free", over - two.at);
+    assert!(two.at - over < LATE, "begun {:?} after the place was free", two.at - over);
+}
+
+/// Lets an upstream write one event with content after the other; before each but the first it waits at one of the latches.
+/// Each is at the client before the next is written, and soon.
+pub async fn each_at_once(client: &mut Client, latches: &[Latch]) {
+    let mut took = Vec::new();
+    client.contents(1).await;
+    for (n, latch) in latches.iter().enumerate() {
+        let let_go = now();
+        latch.open();
+        let there = client.contents(n + 2).await.contents()[n + 1].at;
+        took.push(there - let_go);
+    }
+    let (least, most) = (took.iter().min().unwrap(), took.iter().max().unwrap());
+    assert!(*least < AT_ONCE && *most < AT_ONCE + LATE, "an event is on its way for {took:?}");
 }
 
 /// All futures, at once, in order.

@@ -5,6 +5,18 @@ use std::path::{Path, PathBuf};
 
 use harness::prelude::*;
 
+/// What the hostile router does when a request has this header, and the result that is counted.
+pub const FAULTS: [(&str, &str); 8] = [
+    ("x-trap", "trap"),
+    ("x-loop", "timeout"),
+    ("x-mem", "memory"),
+    ("x-deep", "stack"),
+    ("x-nan", "invalid"),
+    ("x-short", "invalid"),
+    ("x-long", "invalid"),
+    ("x-huge", "trap"),
+];
+
 /// One of the built guests.
 ///
 /// # Panics

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod attack;
+mod attack_bytes;
 mod attack_http2;
 mod attack_slow;
 mod attack_upstream;

@@ -86,6 +86,17 @@ fn dashboard() -> Vec<(String, String)> {
     queries
 }
 
+/// A gateway in which every kind of trouble can be had with few calls.
+fn narrow() -> Setup {
+    Setup::new()
+        .set("/upstreams/A/max_in_flight", 1)
+        .set("/upstreams/A/queue", 1)
+        .set("/upstreams/A/queue_wait", "10s")
+        .set("/defaults/retry/upstream", 1)
+        .set("/defaults/budget", "20s")
+        .set("/defaults/idle", "off")
+}
+
 /// One of everything that a dashboard shows: answers, a retry, a fallback, a broken stream, a queue, a refusal.
 async fn traffic(x: &Case) {
     x.call("chat").await.answered();
@@ -114,16 +125,7 @@ async fn traffic(x: &Case) {
 #[tokio::test]
 async fn every_query_of_the_dashboard_has_an_answer() {
     let router = std::fs::read("../plugins/weighted-router/weighted-router.wasm").unwrap();
-    let x = Setup::new()
-        .set("/upstreams/A/max_in_flight", 1)
-        .set("/upstreams/A/queue", 1)
-        .set("/upstreams/A/queue_wait", "10s")
-        .set("/defaults/retry/upstream", 1)
-        .set("/defaults/budget", "20s")
-        .set("/defaults/idle", "off")
-        .file("plugins.d/own-router.wasm", router)
-        .start()
-        .await;
+    let x = narrow().file("plugins.d/own-router.wasm", router).start().await;
     traffic(&x).await;
     let prometheus = Prometheus::scraping(&x).await;
     let queries = dashboard();
@@ -166,13 +168,7 @@ async fn the_alerts_fire_on_what_they_name_and_name_what_is_there() {
         let said = [output.stdout, output.stderr].concat();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said));
     }
-    let x = Setup::new()
-        .set("/upstreams/A/max_in_flight", 1)
-        .set("/upstreams/A/queue", 1)
-        .set("/upstreams/A/queue_wait", "10s")
-        .set("/defaults/retry/upstream", 1)
-        .set("/defaults/budget", "20s")
-        .set("/defaults/idle", "off")
+    let x = narrow()
         .set("/retry_budget", json!({"ratio": 0, "min_per_second": 100, "window": "1s"}))
         .start()
         .await;

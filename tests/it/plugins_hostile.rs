@@ -2,15 +2,13 @@
 //! its own that an operator can see, and no call of the other route notices.
 
 use std::fs::File;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use harness::prelude::*;
-use tokio::task::JoinSet;
 
 use crate::expect::{LATE, has};
-use crate::guests::{entry, guest, policy, put};
+use crate::guests::{FAULTS, entry, guest, policy, put};
+use crate::running::{Traffic, traffic};
 
 /// Of a call of a plugin, stated in the configuration.
 const DEADLINE: Duration = ms(100);
@@ -46,38 +44,14 @@ fn files() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str)> {
     ]
 }
 
-/// What the hostile router does when this header asks it to: the result that is counted.
-const CALLS: &[(&str, &str)] = &[
-    ("x-trap", "trap"),
-    ("x-loop", "timeout"),
-    ("x-mem", "memory"),
-    ("x-deep", "stack"),
-    ("x-nan", "invalid"),
-    ("x-short", "invalid"),
-    ("x-long", "invalid"),
-    ("x-huge", "trap"),
-];
-
-/// Calls of the route that asks no plugin of the folder, one after the other, until told to stop.
-fn quiet_calls(x: &Case) -> (Arc<AtomicBool>, JoinSet<Vec<Response>>) {
-    let stop = Arc::new(AtomicBool::new(false));
-    let (told, call) = (stop.clone(), x.plain("quiet"));
-    let mut task = JoinSet::new();
-    task.spawn(async move {
-        let mut answers = Vec::new();
-        while !told.load(Ordering::Relaxed) {
-            answers.push(call.clone().await);
-            tokio::time::sleep(ms(10)).await;
-        }
-        answers
-    });
-    (stop, task)
+/// Calls of the route that asks no plugin of the folder.
+fn quiet_calls(x: &Case) -> Traffic {
+    traffic(x.plain("quiet"), ms(20))
 }
 
 /// Stops them. Each was answered by the bundled router and classifier; how long the slowest took.
-async fn all_well((stop, mut calls): (Arc<AtomicBool>, JoinSet<Vec<Response>>)) -> Duration {
-    stop.store(true, Ordering::Relaxed);
-    let answers = calls.join_next().await.unwrap().unwrap();
+async fn all_well(calls: Traffic) -> Duration {
+    let answers = calls.stop().await;
     assert!(answers.len() > 10, "only {} calls", answers.len());
     for r in &answers {
         r.answered().tags("A/a1", false);
@@ -130,7 +104,7 @@ async fn calls_are_cut_and_counted(x: &Case) {
         let labels = [("plugin", "hostile"), ("kind", "router"), ("result", result)];
         x.metric("sluice_plugin_calls_total", &labels).await
     };
-    for (header, result) in CALLS {
+    for (header, result) in FAULTS {
         let before = counted(result).await;
         let r = x.plain("chat").header(header, "1").await;
         r.answered().tags("A/a1", false);
@@ -139,9 +113,9 @@ async fn calls_are_cut_and_counted(x: &Case) {
             by.iter().any(|(_, name, _)| name == "weighted-router"),
             "{header}: the bundled one answers: {by:?}"
         );
-        let labels = [("plugin", "hostile"), ("kind", "router"), ("result", *result)];
+        let labels = [("plugin", "hostile"), ("kind", "router"), ("result", result)];
         x.metric_becomes("sluice_plugin_calls_total", &labels, before + 1.0).await;
-        let failures = entry(x, "hostile").await["failures"][*result].as_u64();
+        let failures = entry(x, "hostile").await["failures"][result].as_u64();
         assert_eq!(failures, Some(before as u64 + 1), "{header}: the page says so, too");
         // A good call in between, so that it is not set aside.
         x.plain("chat").await.answered().tags("A/a1", false);
@@ -158,7 +132,7 @@ async fn calls_are_cut_and_counted(x: &Case) {
 
 #[tokio::test]
 async fn the_hostile_set_has_its_reasons_and_no_other_call_notices() {
-    let headers: Vec<_> = CALLS.iter().map(|(header, _)| *header).chain(["x-flood"]).collect();
+    let headers: Vec<_> = FAULTS.iter().map(|(header, _)| *header).chain(["x-flood"]).collect();
     let x = Setup::new()
         .wide_gates()
         .set("/plugins", json!({"dir": "./plugins.d", "settle": "50ms", "rescan": "1s", "headers": headers}))

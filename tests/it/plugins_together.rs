@@ -56,7 +56,7 @@ async fn all_taggers_write_and_the_bundled_one_takes_the_place_of_one_that_fails
     let head = policy.tag(&request(&[]), moment(), &answer(TagPhase::Head)).await.advice;
     assert_eq!(names(&head, Sink::Header), ["x-all-kinds", "x-note"]);
     let record = policy.tag(&request(&[]), moment(), &answer(TagPhase::Record)).await;
-    assert_eq!(names(&record.advice, Sink::Record), ["note"]);
+    assert_eq!(names(&record.advice, Sink::Record), ["note", "duration", "latency"]);
     assert_eq!(record.by.len(), 1, "the other one did not ask for the record");
     for header in ["x-trap-tagger", "x-bad-tags"] {
         let tags = policy.tag(&request(&[header]), moment(), &answer(TagPhase::Head)).await.advice;

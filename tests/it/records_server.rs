@@ -182,7 +182,9 @@ async fn a_server_that_does_not_take_records_is_away_once_until_it_does() {
     load(&x, 16).await;
     x.metric_becomes("sluice_records_spooled", &[], 16.0).await;
     // It is reached, and refuses, several times.
-    tokio::time::sleep(ms(1500)).await;
+    let refusals = || postgres.log().matches("read-only transaction").count();
+    let refused = x.poll(harness::PATIENCE, async || refusals() >= 4).await;
+    assert!(refused, "asked {} times: {}", refusals(), postgres.log());
     assert_eq!((x.gateway.events("records_away").len(), x.gateway.events("records_back").len()), (1, 0));
     let _ = postgres.sql("BEGIN READ WRITE; ALTER ROLE sluice RESET ALL; COMMIT");
     stored_becomes(&x, &postgres, 32).await;

@@ -1,16 +1,17 @@
 //! Rows 13 and 14: plugins come, go and fail under running calls, and no call notices.
 
 use crate::expect::{has, together};
-use crate::guests::{entry, generation, guest, one_generation, policy, put, records, take_out};
+use crate::guests::{FAULTS, entry, generation, guest, one_generation, policy, put, records, take_out};
 use harness::client::Client;
 use harness::metrics::Metrics;
 use harness::prelude::*;
 
 /// Files are looked at soon after they change.
 fn quick() -> Setup {
+    let faults = FAULTS.iter().map(|(header, _)| *header);
+    let headers: Vec<_> = faults.chain(["x-trap-tagger", "x-trap-classifier"]).collect();
     let plugins = json!({
-        "dir": "./plugins.d", "settle": "50ms", "rescan": "1s", "deadline": "150ms",
-        "headers": ["x-trap", "x-loop", "x-mem", "x-deep", "x-nan", "x-short", "x-long", "x-trap-tagger", "x-trap-classifier"],
+        "dir": "./plugins.d", "settle": "50ms", "rescan": "1s", "deadline": "150ms", "headers": headers,
     });
     Setup::new().set("/plugins", plugins).wide_gates()
 }
@@ -163,25 +164,14 @@ async fn row_13_a_broken_file_changes_nothing_and_is_reported() {
 #[tokio::test]
 async fn row_14_a_router_that_misbehaves_in_a_call_costs_the_call_nothing() {
     let x = quick().file("plugins.d/hostile.wasm", guest("hostile-router")).start().await;
-    let misdeeds = [
-        ("x-trap", "trap"),
-        ("x-loop", "timeout"),
-        ("x-mem", "memory"),
-        ("x-deep", "stack"),
-        ("x-nan", "invalid"),
-        ("x-short", "invalid"),
-        ("x-long", "invalid"),
-    ];
-    let mut invalid = 0.0;
-    for (n, (header, result)) in misdeeds.into_iter().enumerate() {
+    for (n, (header, result)) in FAULTS.into_iter().enumerate() {
         let r = x.plain("chat").header(header, "1").await;
         r.answered().tags("A/a1", false);
         let (_, by) = policy(&r);
         let routers: Vec<_> =
             by.iter().filter(|(kind, ..)| kind == "router").map(|(_, name, _)| name).collect();
         assert!(routers.iter().any(|name| *name == "weighted-router"), "{header}: {routers:?}");
-        invalid += if result == "invalid" { 1.0 } else { 0.0 };
-        let want = if result == "invalid" { invalid } else { 1.0 };
+        let want = FAULTS[..=n].iter().filter(|(_, same)| *same == result).count() as f64;
         let of = |result| [("plugin", "hostile"), ("kind", "router"), ("result", result)];
         x.metric_becomes("sluice_plugin_calls_total", &of(result), want).await;
         // A call that goes well in between shows that the plugin still runs.
@@ -190,10 +180,10 @@ async fn row_14_a_router_that_misbehaves_in_a_call_costs_the_call_nothing() {
     }
     has(
         &entry(&x, "hostile").await,
-        &json!({"state": "active", "failures": {"trap": 1, "timeout": 1, "memory": 1, "stack": 1, "invalid": 3}}),
+        &json!({"state": "active", "failures": {"trap": 2, "timeout": 1, "memory": 1, "stack": 1, "invalid": 3}}),
     );
     x.breaker_is("A/a1", "closed", 0).await;
-    x.outcome("success", 14).await;
+    x.outcome("success", 2 * FAULTS.len()).await;
     x.end().await;
 }
 
@@ -221,6 +211,37 @@ async fn row_14_a_classifier_or_tagger_that_traps_costs_the_call_nothing() {
         x.metric_becomes("sluice_plugin_calls_total", &labels, traps).await;
     }
     x.breaker_is("A/a1", "closed", 0).await;
+    x.end().await;
+}
+
+/// A time that the tagger was told, cut to whole milliseconds, is the one of the record, rounded to them.
+#[track_caller]
+fn told_of(record: &Value, name: &str) {
+    let told: u64 = record["tags"][name].as_str().unwrap().parse().unwrap();
+    let written = record[format!("{name}_ms")].as_u64().unwrap();
+    assert!(written == told || written == told + 1, "{name}: told {told}, written {written}: {record}");
+}
+
+#[tokio::test]
+async fn a_tagger_is_told_the_times_that_the_record_has() {
+    let x = quick().file("plugins.d/note.wasm", guest("note-tagger")).start().await;
+    x.a.play([SLEEP(60), ROLE, TXT("one "), SLEEP(300), TXT("two "), TXT("three"), FIN("stop"), DONE]);
+    // To commit and to the end are one moment, or two.
+    for (call, apart) in [(x.call("solo"), 250), (x.plain("solo"), 0)] {
+        let r = call.await;
+        r.answered();
+        let record = x.record(&r).await;
+        let times = ["latency_ms", "duration_ms"].map(|name| record[name].as_u64().unwrap());
+        told_of(&record, "latency");
+        told_of(&record, "duration");
+        assert!(times[1] >= times[0] + apart, "{record}");
+    }
+    let mut leaves = x.call("solo").begin().await;
+    leaves.contents(1).await;
+    leaves.close();
+    let left = |record: &Value| record["outcome"] == "client_cancelled";
+    let record = x.gateway.wait_for_event("request", left).await;
+    told_of(&record, "duration");
     x.end().await;
 }
 

@@ -4,6 +4,19 @@ use crate::expect::LATE;
 use crate::scenarios::{RULES, Verdict, ask, begun, judged, provider_error, text, tokens, whole, within};
 use harness::prelude::*;
 
+/// The primary does this once, and is asked again.
+async fn made_good_by_a_retry(fault: &Script) {
+    for rule in RULES {
+        let x = rule.start(|setup| setup).await;
+        x.a.queue(fault.clone());
+        let r = ask(&x).await;
+        judged(&r, Verdict::Whole);
+        r.tags("A/a1", false).attempts(2);
+        x.calls([2, 0, 0]);
+        x.end().await;
+    }
+}
+
 #[tokio::test]
 async fn s01_a_429_with_a_hint() {
     for rule in RULES {
@@ -29,22 +42,15 @@ async fn s02_a_429_for_ever() {
         let r = ask(&x).await;
         judged(&r, Verdict::Whole);
         r.tags("B/b1", true);
-        assert!(x.a.calls() <= 6 && within(&x, ms(3000)) <= 4, "hammered: {} attempts", x.a.calls());
+        // Nothing says when to come again, so that another is asked.
+        x.calls([1, 1, 0]);
         x.end().await;
     }
 }
 
 #[tokio::test]
 async fn s03_a_500_once() {
-    for rule in RULES {
-        let x = rule.start(|setup| setup).await;
-        x.a.queue(STATUS(500));
-        let r = ask(&x).await;
-        judged(&r, Verdict::Whole);
-        r.tags("A/a1", false).attempts(2);
-        x.calls([2, 0, 0]);
-        x.end().await;
-    }
+    made_good_by_a_retry(&STATUS(500)).await;
 }
 
 #[tokio::test]
@@ -55,7 +61,7 @@ async fn s04_a_503_for_ever() {
         let r = ask(&x).await;
         judged(&r, Verdict::Whole);
         r.tags("B/b1", true);
-        assert!(x.a.calls() <= 6, "{} attempts", x.a.calls());
+        x.calls([3, 1, 0]);
         x.end().await;
         // Not the breaker alone holds it back: where that is out of the way, the retries of the route do.
         let x = rule.start(|setup| setup.set("/breaker/consecutive", 1000)).await;
@@ -68,15 +74,7 @@ async fn s04_a_503_for_ever() {
 
 #[tokio::test]
 async fn s05_a_reset_before_the_headers() {
-    for rule in RULES {
-        let x = rule.start(|setup| setup).await;
-        x.a.queue(RST);
-        let r = ask(&x).await;
-        judged(&r, Verdict::Whole);
-        r.tags("A/a1", false).attempts(2);
-        x.calls([2, 0, 0]);
-        x.end().await;
-    }
+    made_good_by_a_retry(&RST.into()).await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ pub const FAILURES: u32 = 5;
 /// First pause.
 pub const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
-pub const PAUSE_MAX: Duration = Duration::from_secs(300);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// What a call that wants to run is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -127,9 +127,10 @@ mod tests {
     use super::*;
     use crate::kind::FailureKind as K;
     use crate::verdict::BreakerEffect;
+    use RetryAllowance::{Credential, RateLimit, Upstream};
     use proptest::prelude::*;
 
-    fn ms(n: u64) -> Duration {
+    const fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
     }
 
@@ -137,138 +138,126 @@ mod tests {
         Verdict { kind, action, breaker: BreakerEffect::Count, cool_down: None, client_status: None }
     }
 
-    fn at() -> Situation {
-        Situation {
-            left: ms(5000),
-            switches_left: 1,
-            retries_left: RetriesLeft::default(),
-            wait_max: ms(5000),
-            pause: ms(200),
-            other_credential: false,
-            budget_allows: true,
-            may_wait: true,
-            next: true,
-        }
-    }
+    const AT: Situation = Situation {
+        left: ms(5000),
+        switches_left: 1,
+        retries_left: RetriesLeft { rate_limit: 0, upstream: 0 },
+        wait_max: ms(5000),
+        pause: ms(200),
+        other_credential: false,
+        budget_allows: true,
+        may_wait: true,
+        next: true,
+    };
 
     const END: Next = Next::End { budget_denied: false };
     const DENIED: Next = Next::End { budget_denied: true };
 
+    const SAME: Action = Action::RetrySame(None);
+    const ONE: RetriesLeft = RetriesLeft { rate_limit: 1, upstream: 1 };
+
+    const fn hint(wait: u64) -> Action {
+        Action::RetrySame(Some(ms(wait)))
+    }
+
+    const fn retry(after: u64, paid_by: RetryAllowance) -> Next {
+        Next::Retry { after: ms(after), paid_by }
+    }
+
+    /// Cases of: what it is, kind of the failure, what the classifier wants, how it stands, what follows.
+    const RULES: &[(&str, K, Action, Situation, Next)] = &[
+        ("switch", K::RetryableUpstream, Action::Switch, AT, Next::Switch),
+        ("no switch left", K::RetryableUpstream, Action::Switch, Situation { switches_left: 0, ..AT }, END),
+        ("nobody left", K::RetryableUpstream, Action::Switch, Situation { next: false, ..AT }, END),
+        ("storm", K::RetryableUpstream, Action::Switch, Situation { budget_allows: false, ..AT }, DENIED),
+        (
+            "free of the budget",
+            K::ModelUnavailable,
+            Action::Switch,
+            Situation { budget_allows: false, ..AT },
+            Next::Switch,
+        ),
+        ("give up", K::InvalidRequest, Action::GiveUp, AT, END),
+        ("no retries: switch", K::RetryableUpstream, SAME, AT, Next::Switch),
+        ("retry", K::RetryableUpstream, SAME, Situation { retries_left: ONE, ..AT }, retry(200, Upstream)),
+        (
+            "retry would not fit",
+            K::RetryableUpstream,
+            SAME,
+            Situation { retries_left: ONE, left: ms(200), ..AT },
+            Next::Switch,
+        ),
+        (
+            "retry that just fits, whatever a switch would need",
+            K::RetryableUpstream,
+            SAME,
+            Situation { retries_left: ONE, left: ms(201), next: false, ..AT },
+            retry(200, Upstream),
+        ),
+        (
+            "no pause while going down",
+            K::RetryableUpstream,
+            SAME,
+            Situation { retries_left: ONE, may_wait: false, ..AT },
+            Next::Switch,
+        ),
+        (
+            "no pause while going down, and nobody else",
+            K::RetryableRateLimit,
+            hint(1000),
+            Situation { retries_left: ONE, may_wait: false, next: false, ..AT },
+            END,
+        ),
+        (
+            "another credential takes no pause",
+            K::RetryableRateLimit,
+            hint(1000),
+            Situation { other_credential: true, may_wait: false, ..AT },
+            retry(0, Credential),
+        ),
+        (
+            "hint",
+            K::RetryableRateLimit,
+            hint(1000),
+            Situation { retries_left: ONE, ..AT },
+            retry(1000, RateLimit),
+        ),
+        (
+            "hint too long",
+            K::RetryableRateLimit,
+            hint(5001),
+            Situation { retries_left: ONE, ..AT },
+            Next::Switch,
+        ),
+        (
+            "hint past the deadline",
+            K::RetryableRateLimit,
+            hint(5000),
+            Situation { retries_left: ONE, ..AT },
+            Next::Switch,
+        ),
+        ("hint not waited out", K::RetryableRateLimit, hint(1000), AT, Next::Switch),
+        (
+            "other credential first",
+            K::RetryableRateLimit,
+            hint(9000),
+            Situation { other_credential: true, ..AT },
+            retry(0, Credential),
+        ),
+        (
+            "quota, other credential",
+            K::QuotaExhausted,
+            SAME,
+            Situation { other_credential: true, budget_allows: false, ..AT },
+            retry(0, Credential),
+        ),
+        ("quota, none", K::QuotaExhausted, SAME, AT, Next::Switch),
+    ];
+
     #[test]
     fn the_hosts_rules() {
-        let same = Action::RetrySame(None);
-        let hint = |n| Action::RetrySame(Some(ms(n)));
-        let one = RetriesLeft { rate_limit: 1, upstream: 1 };
-        let retry = |after, paid_by| Next::Retry { after: ms(after), paid_by };
-        use RetryAllowance::{Credential, RateLimit, Upstream};
-        let cases = [
-            ("switch", K::RetryableUpstream, Action::Switch, at(), Next::Switch),
-            (
-                "no switch left",
-                K::RetryableUpstream,
-                Action::Switch,
-                Situation { switches_left: 0, ..at() },
-                END,
-            ),
-            ("nobody left", K::RetryableUpstream, Action::Switch, Situation { next: false, ..at() }, END),
-            (
-                "storm",
-                K::RetryableUpstream,
-                Action::Switch,
-                Situation { budget_allows: false, ..at() },
-                DENIED,
-            ),
-            (
-                "free of the budget",
-                K::ModelUnavailable,
-                Action::Switch,
-                Situation { budget_allows: false, ..at() },
-                Next::Switch,
-            ),
-            ("give up", K::InvalidRequest, Action::GiveUp, at(), END),
-            ("no retries: switch", K::RetryableUpstream, same, at(), Next::Switch),
-            (
-                "retry",
-                K::RetryableUpstream,
-                same,
-                Situation { retries_left: one, ..at() },
-                retry(200, Upstream),
-            ),
-            (
-                "retry would not fit",
-                K::RetryableUpstream,
-                same,
-                Situation { retries_left: one, left: ms(200), ..at() },
-                Next::Switch,
-            ),
-            (
-                "retry that just fits, whatever a switch would need",
-                K::RetryableUpstream,
-                same,
-                Situation { retries_left: one, left: ms(201), next: false, ..at() },
-                retry(200, Upstream),
-            ),
-            (
-                "no pause while going down",
-                K::RetryableUpstream,
-                same,
-                Situation { retries_left: one, may_wait: false, ..at() },
-                Next::Switch,
-            ),
-            (
-                "no pause while going down, and nobody else",
-                K::RetryableRateLimit,
-                hint(1000),
-                Situation { retries_left: one, may_wait: false, next: false, ..at() },
-                END,
-            ),
-            (
-                "another credential takes no pause",
-                K::RetryableRateLimit,
-                hint(1000),
-                Situation { other_credential: true, may_wait: false, ..at() },
-                retry(0, Credential),
-            ),
-            (
-                "hint",
-                K::RetryableRateLimit,
-                hint(1000),
-                Situation { retries_left: one, ..at() },
-                retry(1000, RateLimit),
-            ),
-            (
-                "hint too long",
-                K::RetryableRateLimit,
-                hint(5001),
-                Situation { retries_left: one, ..at() },
-                Next::Switch,
-            ),
-            (
-                "hint past the deadline",
-                K::RetryableRateLimit,
-                hint(5000),
-                Situation { retries_left: one, ..at() },
-                Next::Switch,
-            ),
-            ("hint not waited out", K::RetryableRateLimit, hint(1000), at(), Next::Switch),
-            (
-                "other credential first",
-                K::RetryableRateLimit,
-                hint(9000),
-                Situation { other_credential: true, ..at() },
-                retry(0, Credential),
-            ),
-            (
-                "quota, other credential",
-                K::QuotaExhausted,
-                same,
-                Situation { other_credential: true, budget_allows: false, ..at() },
-                retry(0, Credential),
-            ),
-            ("quota, none", K::QuotaExhausted, same, at(), Next::Switch),
-        ];
-        for (name, kind, action, at, expected) in cases {
-            assert_eq!(next(&verdict(kind, action), &at), expected, "{name}");
+        for (name, kind, action, at, expected) in RULES {
+            assert_eq!(next(&verdict(*kind, *action), at), *expected, "{name}");
         }
     }
 
@@ -297,7 +286,7 @@ mod tests {
             let action = match which { 0 => Action::GiveUp, 1 => Action::Switch, _ => Action::RetrySame(wait.map(ms)) };
             let at = Situation {
                 left: ms(left), retries_left: RetriesLeft { rate_limit: retries, upstream: retries },
-                switches_left: switches, other_credential: other, budget_allows: allows, may_wait, next: next_there, ..at()
+                switches_left: switches, other_credential: other, budget_allows: allows, may_wait, next: next_there, ..AT
             };
             match next(&verdict(kind, action), &at) {
                 Next::Retry { after, .. } => prop_assert!(

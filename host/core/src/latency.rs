@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 mod tests;
 
 /// Time between two rotations.
-pub const PERIOD: Duration = Duration::from_secs(150);
+const PERIOD: Duration = Duration::from_secs(150);
 
 /// Percentiles are found anew once there is one sample more for each so many.
 const STALE: u64 = 32;

@@ -23,6 +23,8 @@ use crate::decide::{self, Next, RetriesLeft, RetryAllowance, Situation};
 use crate::verdict::{Action, Verdict};
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 /// What the route allows.

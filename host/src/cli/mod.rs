@@ -10,35 +10,13 @@ pub mod records;
 pub mod run;
 pub mod top;
 
-/// How a command ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// It did what was asked.
-    Done,
-    /// It ran, and the answer is no.
-    No,
-    /// Wrong usage or configuration.
-    Usage,
-}
-
-impl Exit {
-    /// The exit code of the process.
-    #[must_use]
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::No => 1,
-            Self::Usage => 2,
-        }
-    }
-}
-
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub use crate::exit::Exit;
 use crate::mock::MockArgs;
 
 /// The status of a command whose reader has gone: as a shell shows one that was ended by SIGPIPE, which is what becomes of

@@ -18,8 +18,8 @@ use std::io::{self, Write};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::Exit;
 use crate::clock;
+use crate::exit::Exit;
 use stage::DemoError;
 use table::{Table, time};
 

@@ -5,8 +5,8 @@
 use std::fmt::{Debug, Display};
 use std::time::Duration;
 
-use super::client::Answer;
 use super::stage::Stage;
+use crate::rig::client::Answer;
 
 /// A row while its scenario is played, and afterwards.
 #[derive(Debug, Clone, Default)]

@@ -154,11 +154,14 @@ Ctrl-C ends it."
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may stop where it fails")]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it fails")]
 mod tests {
-    use super::super::client::{Ask, fetch};
+    use std::time::Duration;
+
+    use super::super::client::fetch;
     use super::*;
     use crate::rig::Sse;
+    use crate::rig::client::Ask;
 
     /// The bodies that people are told to send, in order.
     fn bodies(words: &str) -> Vec<String> {
@@ -166,6 +169,15 @@ mod tests {
             .lines()
             .filter_map(|line| Some(line.trim().strip_prefix("-d '")?.strip_suffix('\'')?.to_owned()))
             .collect()
+    }
+
+    async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+        let coming = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), coming).await.expect(what);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -198,14 +210,11 @@ mod tests {
             ..crate::store::Filter::default()
         };
         // Records are gathered for a moment before they are written.
-        while crate::store::find(&place, &failing).await.map_or(0, |found| found.len()) < 1 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        let stored = async || crate::store::find(&place, &failing).await.is_ok_and(|found| !found.is_empty());
+        until("the record is stored", stored).await;
         let folder = open.folder.plugins();
         std::fs::rename(folder.join(ASIDE), folder.join("prefer-last.wasm")).unwrap();
-        while open.gateway.generation() < 2 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        until("the plugin is taken", async || open.gateway.generation() >= 2).await;
         assert!(Sse::read(&call(stream).await.body).is_whole("small", BACKUP_SAYS));
         open.close().await;
         assert!(!folder.exists());

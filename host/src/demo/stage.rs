@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::client::{Answer, Ask, Caller, ClientError, fetch};
+use super::client::{Caller, fetch};
 use super::sink::Sink;
 use crate::clock;
 use crate::config::{self, ConfigErrors};
@@ -17,6 +17,7 @@ use crate::gateway::{self, Gateway, Outside};
 use crate::mock::{self, BehaviourError, Server, Settings};
 use crate::rig::Folder;
 use crate::rig::Metrics;
+use crate::rig::client::{Answer, Ask, ClientError};
 
 /// The first choice of the route.
 pub const PRIMARY: &str = "primary/large";

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
-use super::client::{Ask, Line};
+use super::client::Line;
 use super::order::Form;
 use super::reading::{self, Reading};
 use super::stage::StageError;
+use crate::rig::client::Ask;
 
 /// Who is called, and how.
 #[derive(Debug, Clone)]
@@ -110,15 +110,8 @@ impl Load {
     }
 
     fn ask(&self, id: &str) -> Ask {
-        let messages = serde_json::json!([{"role": "user", "content": "Who is there?"}]);
-        let stream = self.form == Form::Stream;
-        let body = serde_json::json!({"model": self.model, "stream": stream, "messages": messages});
-        let mut headers = vec![
-            ("content-type".to_owned(), "application/json".to_owned()),
-            ("x-request-id".to_owned(), id.to_owned()),
-        ];
-        headers.extend(self.headers.iter().cloned());
-        Ask { path: "/v1/chat/completions".to_owned(), headers, body: Bytes::from(body.to_string()) }
+        let ask = Ask::chat(&self.model, self.form == Form::Stream).with("x-request-id", id);
+        self.headers.iter().fold(ask, |ask, (name, value)| ask.with(name, value))
     }
 }
 

@@ -26,9 +26,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub use order::{Form, Order, Scenario};
 
-use crate::cli::Exit;
 use crate::clock;
 use crate::config::{Config, Route};
+use crate::exit::Exit;
 use play::{Play, compare};
 use progress::Progress;
 use report::{Row, Section};

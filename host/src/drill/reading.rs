@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::client::Answer;
 use super::order::Form;
 use crate::rig::Sse;
+use crate::rig::client::Answer;
 
 /// What an answer is worth.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,12 +11,13 @@ use sluice_core::allowance;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::client::{Ask, ClientError, Line};
+use super::client::Line;
 use super::told::{self, Shown};
 use crate::clock;
 use crate::config::{self, Caller, Config, Gate, KeyHash};
 use crate::gateway::{self, Gateway, Outside};
 use crate::mock::{self, Behaviour, Server, Settings};
+use crate::rig::client::{Ask, ClientError};
 use crate::rig::{Folder, Instead, Metrics, harmless};
 use crate::telemetry::decisions::Wanted;
 
@@ -165,7 +166,7 @@ impl Stage {
     }
 
     async fn metrics(&self) -> Result<Metrics, StageError> {
-        let ask = Ask { path: "/metrics".to_owned(), ..Ask::default() };
+        let ask = Ask::get("/metrics");
         let page = Line::new(self.gateway.admin(), PAGE, self.tracker.clone()).call(&ask).await?;
         Ok(Metrics(String::from_utf8_lossy(&page.body).into_owned()))
     }

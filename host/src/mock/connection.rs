@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -22,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Shared;
 use super::exchange;
+use crate::tracked::Tracked;
 
 /// Connections at a time; later ones wait in the listener's backlog.
 const MAX_CONNECTIONS: usize = 4096;
@@ -53,7 +53,7 @@ pub(super) async fn accept(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let (shared, executor, stop) = (Arc::clone(&shared), Tracked(tracker.clone()), stop.clone());
+        let (shared, executor, stop) = (Arc::clone(&shared), Tracked::new(tracker.clone()), stop.clone());
         tracker.spawn(async move {
             serve(stream, shared, executor, stop).await;
             drop(permit);
@@ -78,20 +78,6 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, executor: Tracked, stop: 
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     let _ = tokio::time::timeout(GRACE, connection).await;
-}
-
-/// Puts the tasks that a multiplexed connection needs where the others are.
-#[derive(Clone)]
-struct Tracked(TaskTracker);
-
-impl<F> Executor<F> for Tracked
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, task: F) {
-        self.0.spawn(task);
-    }
 }
 
 /// A connection that ends in a TCP reset once its flag is set.

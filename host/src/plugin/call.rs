@@ -37,6 +37,23 @@ pub enum Said {
     Tags(Vec<Tag>),
 }
 
+impl Said {
+    /// What a router says.
+    pub fn votes(self) -> Option<Vec<Vote>> {
+        if let Self::Votes(votes) = self { Some(votes) } else { None }
+    }
+
+    /// What a classifier says.
+    pub fn verdict(self) -> Option<Option<Verdict>> {
+        if let Self::Verdict(verdict) = self { Some(verdict) } else { None }
+    }
+
+    /// What a tagger says.
+    pub fn tags(self) -> Option<Vec<Tag>> {
+        if let Self::Tags(tags) = self { Some(tags) } else { None }
+    }
+}
+
 /// Why a call gave no answer.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum CallError {

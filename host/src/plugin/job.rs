@@ -259,7 +259,7 @@ pub enum Unread {
 }
 
 /// How a file is run, and the bytes of the sidecar that says so, where there is one.
-pub type HowRun = (Arc<PluginOptions>, Option<Arc<[u8]>>);
+type HowRun = (Arc<PluginOptions>, Option<Arc<[u8]>>);
 
 /// How a file is run: what its sidecar says, and the sidecar. Blocking.
 ///

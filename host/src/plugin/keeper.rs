@@ -125,7 +125,6 @@ impl Keeper {
 
     /// Looks once and waits for all that comes of it.
     async fn first_look(&mut self) {
-        self.starting = true;
         self.look().await;
         while self.entries.values().any(|entry| entry.working) {
             let Some(done) = self.results.recv().await else {

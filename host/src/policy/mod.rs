@@ -29,9 +29,9 @@ pub struct Policy {
     usual_line: Arc<str>,
 }
 
-/// How one plugin fared.
-enum Answer {
-    Said(Said),
+/// How one plugin fared that was asked for a `T`.
+enum Answer<T> {
+    Said(T),
     Failed,
     Denied,
 }
@@ -99,30 +99,27 @@ impl Policy {
         // Where among the votes those of the bundled router are, once it was asked.
         let mut in_place: Option<usize> = None;
         for plugin in self.routers(candidates.len()) {
-            let weight = plugin.options().weight;
-            let answer = if is_bundled(plugin) {
-                Answer::Failed
-            } else {
-                self.put(plugin, question, &mut asked.by).await
+            // None: the bundled router's are taken, in its own place or in that of one that failed.
+            let own = match is_bundled(plugin) {
+                true => None,
+                false => match self.put(plugin, question, &mut asked.by, Said::votes).await {
+                    Answer::Said(votes) => Some((plugin.name().clone(), votes)),
+                    Answer::Failed => None,
+                    Answer::Denied => {
+                        asked.denied = true;
+                        return asked;
+                    }
+                },
             };
-            match answer {
-                Answer::Said(Said::Votes(votes)) => {
-                    add(&mut asked.advice, weight, plugin.name().clone(), votes)
+            let (name, votes) = match (own, in_place) {
+                (Some(own), _) => own,
+                (None, Some(at)) => asked.advice.votes[at].clone(),
+                (None, None) => {
+                    in_place = Some(asked.advice.votes.len());
+                    self.bundled_votes(question, candidates.len(), &mut asked.by).await
                 }
-                Answer::Denied => {
-                    asked.denied = true;
-                    return asked;
-                }
-                Answer::Said(_) | Answer::Failed => {
-                    let (name, votes) = if let Some(at) = in_place {
-                        asked.advice.votes[at].clone()
-                    } else {
-                        in_place = Some(asked.advice.votes.len());
-                        self.bundled_votes(question, candidates.len(), &mut asked.by).await
-                    };
-                    add(&mut asked.advice, weight, name, votes);
-                }
-            }
+            };
+            add(&mut asked.advice, plugin.options().weight, name, votes);
         }
         asked
     }
@@ -137,8 +134,8 @@ impl Policy {
         let mut asked = nobody_asked(Judgement { verdict: last_resort::verdict(failure), by: None });
         let question = Ask::Classify(request, moment, failure);
         for plugin in self.lineup.of(PluginKind::Classifier) {
-            match self.put(plugin, question, &mut asked.by).await {
-                Answer::Said(Said::Verdict(Some(verdict))) => {
+            match self.put(plugin, question, &mut asked.by, Said::verdict).await {
+                Answer::Said(Some(verdict)) => {
                     asked.advice = Judgement { verdict, by: Some(plugin.name().clone()) };
                     return asked;
                 }
@@ -146,7 +143,7 @@ impl Policy {
                     asked.denied = true;
                     return asked;
                 }
-                Answer::Said(_) | Answer::Failed => {}
+                Answer::Said(None) | Answer::Failed => {}
             }
         }
         self.set.watch().last_resort(PluginKind::Classifier);
@@ -166,13 +163,13 @@ impl Policy {
                 self.bundled_tags(question, head, &mut asked).await;
                 continue;
             }
-            match self.put(plugin, question, &mut asked.by).await {
-                Answer::Said(Said::Tags(tags)) => self.accept(plugin, tags, head, &mut asked.advice),
+            match self.put(plugin, question, &mut asked.by, Said::tags).await {
+                Answer::Said(tags) => self.accept(plugin, tags, head, &mut asked.advice),
                 Answer::Denied => {
                     asked.denied = true;
                     return asked;
                 }
-                Answer::Said(_) | Answer::Failed => in_place = true,
+                Answer::Failed => in_place = true,
             }
         }
         if in_place && !bundled_asked && self.set.bundled(PluginKind::Tagger).wants_tags(head) {
@@ -196,11 +193,9 @@ impl Policy {
 
     async fn bundled_tags(&self, question: Ask<'_>, head: bool, asked: &mut Asked<Vec<Tag>>) {
         let bundled = self.set.bundled(PluginKind::Tagger);
-        match self.put(bundled, question, &mut asked.by).await {
-            Answer::Said(Said::Tags(tags)) => self.accept(bundled, tags, head, &mut asked.advice),
-            Answer::Said(_) | Answer::Failed | Answer::Denied => {
-                self.set.watch().last_resort(PluginKind::Tagger)
-            }
+        match self.put(bundled, question, &mut asked.by, Said::tags).await {
+            Answer::Said(tags) => self.accept(bundled, tags, head, &mut asked.advice),
+            Answer::Failed | Answer::Denied => self.set.watch().last_resort(PluginKind::Tagger),
         }
     }
 
@@ -230,15 +225,22 @@ impl Policy {
     }
 
     /// Asks one plugin. One that is set aside is not asked and does not appear among those that were.
-    async fn put(&self, plugin: &Plugin, question: Ask<'_>, by: &mut Vec<PluginRef>) -> Answer {
+    /// `read` takes from what is said the answer to such a question.
+    async fn put<T>(
+        &self,
+        plugin: &Plugin,
+        question: Ask<'_>,
+        by: &mut Vec<PluginRef>,
+        read: impl FnOnce(Said) -> Option<T>,
+    ) -> Answer<T> {
         let outcome = plugin.ask(question).await;
         if !matches!(outcome, Err(CallError::SetAside)) {
             by.push(plugin.named(question.kind()));
         }
-        match outcome {
-            Ok(said) => Answer::Said(said),
-            Err(_) if plugin.options().on_error == OnError::Deny => Answer::Denied,
-            Err(_) => Answer::Failed,
+        match outcome.ok().and_then(read) {
+            Some(said) => Answer::Said(said),
+            None if plugin.options().on_error == OnError::Deny => Answer::Denied,
+            None => Answer::Failed,
         }
     }
 
@@ -249,7 +251,7 @@ impl Policy {
         by: &mut Vec<PluginRef>,
     ) -> (Arc<str>, Vec<Vote>) {
         let bundled = self.set.bundled(PluginKind::Router);
-        if let Answer::Said(Said::Votes(votes)) = self.put(bundled, question, by).await {
+        if let Answer::Said(votes) = self.put(bundled, question, by, Said::votes).await {
             return (bundled.name().clone(), votes);
         }
         self.set.watch().last_resort(PluginKind::Router);

@@ -2,7 +2,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     running: Arc<Running>,
+    /// Those that come now count for nothing.
+    closed: AtomicBool,
 }
 
 /// Calls that run.
@@ -31,9 +33,17 @@ impl Running {
 impl Calls {
     /// A request has come. It runs until its body, or what it would have become, is dropped.
     pub(super) fn begin(&self) -> Call {
+        if self.closed.load(Ordering::Relaxed) {
+            return Call(None);
+        }
         self.running.count.fetch_add(1, Ordering::SeqCst);
         self.running.changed.notify_waiters();
-        Call(self.running.clone())
+        Call(Some(self.running.clone()))
+    }
+
+    /// Calls from now on are answered if there is time for it, and no reason to wait.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Ready once there was no call for so long.
@@ -51,9 +61,9 @@ impl Calls {
     }
 }
 
-/// One call.
+/// One call; none: it does not count.
 #[derive(Debug)]
-pub(super) struct Call(Arc<Running>);
+pub(super) struct Call(Option<Arc<Running>>);
 
 impl Call {
     /// The call lasts until this body is done with.
@@ -64,8 +74,10 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_waiters();
+        if let Some(running) = &self.0 {
+            running.count.fetch_sub(1, Ordering::SeqCst);
+            running.changed.notify_waiters();
+        }
     }
 }
 

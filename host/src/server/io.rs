@@ -14,20 +14,46 @@ use std::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
-/// The write limit of one connection. Zero: none.
-#[derive(Debug, Clone, Default)]
+/// Until a route says otherwise: for answers that are no call's, and for refusals.
+const UNTOLD: Duration = Duration::from_secs(30);
+/// No limit, in milliseconds.
+const NONE: u64 = u64::MAX;
+
+/// How long a write may wait for its client: over HTTP/1.1 of a connection, which carries one answer at a time, over HTTP/2
+/// of one answer, and of the connection that carries several.
+#[derive(Debug, Clone)]
 pub struct WriteLimit(Arc<AtomicU64>);
+
+impl Default for WriteLimit {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(millis(Some(UNTOLD)))))
+    }
+}
 
 impl WriteLimit {
     /// Sets the limit for what is written from now on.
     pub fn set(&self, limit: Option<Duration>) {
-        let ms = limit.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        self.0.store(ms, Ordering::Relaxed);
+        self.0.store(millis(limit), Ordering::Relaxed);
+    }
+
+    /// What is written from now on is another answer, of which no route has said anything.
+    pub(super) fn begin(&self) {
+        self.set(Some(UNTOLD));
+    }
+
+    /// Allows at least as much as `other`: of the answers of one connection the most patient decides when nothing at all
+    /// can be written any more.
+    pub(super) fn widen(&self, other: &Self) {
+        self.0.fetch_max(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     pub(super) fn get(&self) -> Option<Duration> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms > 0).map(Duration::from_millis)
+        Some(self.0.load(Ordering::Relaxed)).filter(|ms| *ms != NONE).map(Duration::from_millis)
     }
+}
+
+fn millis(limit: Option<Duration>) -> u64 {
+    limit.map_or(NONE, |limit| u64::try_from(limit.as_millis()).unwrap_or(NONE))
 }
 
 /// What goes over one connection, for those who only look.
@@ -59,7 +85,7 @@ impl Traffic {
     }
 }
 
-/// A connection under a [`WriteLimit`].
+/// A connection under a [`WriteLimit`], from its first byte on.
 pub struct Bounded<T> {
     inner: T,
     limit: WriteLimit,

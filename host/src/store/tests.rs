@@ -21,6 +21,9 @@ use crate::telemetry::metrics::{Names, Scrape};
 use crate::telemetry::record::Record;
 use crate::telemetry::record::tests::sample;
 
+/// Long enough for a busy machine; only a failing test waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A store in a folder of its own, and what it says. The runtime has one thread, so that its lines are caught.
 struct Stage {
     dir: tempfile::TempDir,
@@ -87,13 +90,40 @@ impl Stage {
             let scrape = Scrape { records_spooled: self.telemetry.records().spooled(), ..Scrape::default() };
             self.telemetry.metrics().render(&scrape).unwrap()
         };
-        for _ in 0..1000 {
-            if page().lines().any(|have| have == line) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        if !self.comes(|| page().lines().any(|have| have == line)).await {
+            panic!("{line} did not come; there is\n{}", page());
         }
-        panic!("{line} did not come; there is\n{}", page());
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        assert!(self.comes(holds).await, "{what}: {:?}", self.events());
+    }
+
+    async fn comes(&self, holds: impl Fn() -> bool) -> bool {
+        let coming = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, coming).await.is_ok()
+    }
+
+    /// Waits until the writer connects anew, which shows in the file: it has it in the mode WAL.
+    async fn tried(&self) {
+        let RecordPlace::Sqlite(path) = &self.records.place else { panic!("a file") };
+        // Bytes 18 and 19 of the header: 1 is a rollback journal, 2 a WAL.
+        let is_wal = || std::fs::read(path).unwrap()[18..20] == [2, 2];
+        let leaving = async {
+            while is_wal() {
+                // Refused while the writer has it open.
+                let mut connection = self.connection().await;
+                let _ = sqlx::raw_sql("PRAGMA journal_mode = DELETE").execute(&mut connection).await;
+                connection.close().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, leaving).await.expect("the writer never lets go");
+        self.until("another try", is_wal).await;
     }
 
     fn events(&self) -> Vec<String> {

@@ -21,7 +21,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::names::RecordsTo;
 
 /// Written at once, at most.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 /// A record waits so long for others.
 const GATHER: Duration = Duration::from_millis(25);
 /// What cannot be put anywhere is tried again after this.
@@ -39,6 +39,8 @@ enum Mode {
     Behind(Database),
     /// Records go straight in.
     Level(Database),
+    /// There is no connection, and none will be made any more. Also what is there while one state becomes another.
+    Gone,
 }
 
 /// The task.
@@ -119,6 +121,8 @@ impl Writer {
         let prune_in = self.prune_at.saturating_duration_since(clock::now());
         match &mut self.mode {
             Mode::Behind(_) => {}
+            // It is only so at the end.
+            Mode::Gone => self.closing.cancelled().await,
             Mode::Level(_) => tokio::select! {
                 () = self.closing.cancelled() => {}
                 () = news => {}
@@ -164,7 +168,7 @@ impl Writer {
 
     async fn step(&mut self) {
         match &mut self.mode {
-            Mode::Away(_) => self.keep.append(&mut self.hand).await,
+            Mode::Away(_) | Mode::Gone => self.keep.append(&mut self.hand).await,
             Mode::Behind(_) => self.catch_up().await,
             Mode::Level(_) => {
                 if self.keep.is_shut() {
@@ -276,61 +280,78 @@ impl Writer {
     }
 
     fn turn(&mut self, to: impl FnOnce(Database) -> Mode) {
-        let gone = Mode::Away(Box::pin(std::future::pending()));
-        self.mode = match std::mem::replace(&mut self.mode, gone) {
+        self.mode = match std::mem::replace(&mut self.mode, Mode::Gone) {
             Mode::Behind(database) | Mode::Level(database) => to(database),
-            away @ Mode::Away(_) => away,
+            without @ (Mode::Away(_) | Mode::Gone) => without,
         };
     }
 
     /// The end: everything that is still in memory becomes safe, or is counted.
     async fn finish(mut self) {
-        let begun = clock::now();
-        let left = |part: Duration| part.saturating_sub(clock::now().saturating_duration_since(begun));
-        if let Mode::Away(opening) = &mut self.mode
-            && self.trouble.is_none()
-            && let Ok(Ok(database)) = tokio::time::timeout(left(LAST / 4), opening).await
-        {
-            // It was only that the process ends so soon.
-            self.mode = Mode::Behind(database);
-        }
-        while matches!(self.mode, Mode::Behind(_)) && !left(LAST / 2).is_zero() {
+        let end = End(clock::now());
+        self.await_connection(&end).await;
+        while matches!(self.mode, Mode::Behind(_)) && !end.left(LAST / 2).is_zero() {
             self.take();
             self.catch_up().await;
         }
-        let mut lost = 0;
-        loop {
-            self.take();
-            if self.hand.is_empty() {
-                break;
-            }
-            if matches!(self.mode, Mode::Level(_)) {
-                let lines = std::mem::take(&mut self.hand);
-                let done = tokio::time::timeout(left(LAST / 2), self.insert(&lines)).await;
-                if !matches!(done, Ok(Ok(()))) {
-                    self.hand = lines;
-                    self.mode = Mode::Away(Box::pin(std::future::pending()));
-                }
-                continue;
-            }
-            let before = self.hand.len();
-            if tokio::time::timeout(left(LAST), self.keep.append(&mut self.hand)).await.is_err() {
-                lost += before;
-                break;
-            }
-            if self.hand.len() == before {
-                break;
-            }
-        }
-        lost += self.hand.len();
+        let lost = self.put_away(&end).await;
         if lost > 0 {
-            lost += self.telemetry.records().clear();
+            let lost = lost + self.telemetry.records().clear();
             tracing::error!(event = "records_lost", records = lost);
             self.telemetry.metrics().records_dropped(lost as u64);
         }
         if let Mode::Behind(database) | Mode::Level(database) = self.mode {
             // Its goodbye is a courtesy.
-            let _ = tokio::time::timeout(left(LAST), database.close()).await;
+            let _ = tokio::time::timeout(end.left(LAST), database.close()).await;
         }
+    }
+
+    /// A first connection that is still being made: it was only that the process ends so soon.
+    async fn await_connection(&mut self, end: &End) {
+        if let Mode::Away(opening) = &mut self.mode
+            && self.trouble.is_none()
+            && let Ok(Ok(database)) = tokio::time::timeout(end.left(LAST / 4), opening).await
+        {
+            self.mode = Mode::Behind(database);
+        }
+    }
+
+    /// Puts what is in memory into the database, or else into the spool; gives how much of it neither took.
+    async fn put_away(&mut self, end: &End) -> usize {
+        loop {
+            self.take();
+            let count = self.hand.len();
+            if count == 0 {
+                return 0;
+            }
+            if matches!(self.mode, Mode::Level(_)) {
+                self.insert_at_last(end).await;
+                continue;
+            }
+            let appended = tokio::time::timeout(end.left(LAST), self.keep.append(&mut self.hand)).await;
+            if appended.is_err() || self.hand.len() == count {
+                return count;
+            }
+        }
+    }
+
+    /// One write to the database in what is left for it. If that comes to nothing it is not asked again.
+    async fn insert_at_last(&mut self, end: &End) {
+        let lines = std::mem::take(&mut self.hand);
+        let done = tokio::time::timeout(end.left(LAST / 2), self.insert(&lines)).await;
+        if !matches!(done, Ok(Ok(()))) {
+            self.hand = lines;
+            self.mode = Mode::Gone;
+        }
+    }
+}
+
+/// When the end began.
+struct End(Instant);
+
+impl End {
+    /// What is left of the first `part` of it.
+    fn left(&self, part: Duration) -> Duration {
+        part.saturating_sub(clock::now().saturating_duration_since(self.0))
     }
 }

@@ -1,5 +1,6 @@
 //! Scores everything 0.5, unless a header asks it to misbehave: `x-trap`, `x-mem`, `x-deep`, `x-nan`,
-//! `x-short`, `x-long`, `x-huge`, `x-flood`, `x-loop`.
+//! `x-short`, `x-long`, `x-huge`, `x-flood`, `x-loop`. With `x-wordy` it gives each vote a reason of ten
+//! kilobytes, which is no fault.
 
 use sluice_guests::{dive, even, grow, header, spin, trap};
 use sluice_sdk::{Candidate, NoSettings, Plugin, RequestFacts, Router, TargetFacts, Vote, log};
@@ -43,6 +44,9 @@ impl Router for Hostile {
         if asked("x-huge") {
             votes = votes.into_iter().map(|vote| vote.because("x".repeat(10_000_000))).take(1).collect();
             votes.extend(even(candidates).into_iter().skip(1));
+        }
+        if asked("x-wordy") {
+            votes = even(candidates).into_iter().map(|vote| vote.because("x".repeat(10_000))).collect();
         }
         if asked("x-flood") {
             for line in 0..10_000 {

@@ -1,5 +1,6 @@
-//! Writes the header `x-note` and, at the end, the record field `note`. With the header `x-bad-tags` it
-//! writes what a host must refuse; with `x-trap-tagger` it traps.
+//! Writes the header `x-note` and, at the end, the record fields `note` and, of what it is told, `duration`
+//! and `latency` in milliseconds. With the header `x-bad-tags` it writes what a host must refuse; with
+//! `x-trap-tagger` it traps.
 
 use sluice_guests::{header, trap};
 use sluice_sdk::{AnswerFacts, NoSettings, Phase, Plugin, RequestFacts, Tag, Tagger, TargetFacts};
@@ -23,7 +24,11 @@ impl Tagger for Note {
         }
         let mut tags = match answer.phase {
             Phase::Head => vec![Tag::header("x-note", "written by a plugin")],
-            Phase::Record => vec![Tag::record("note", "written by a plugin")],
+            Phase::Record => vec![
+                Tag::record("note", "written by a plugin"),
+                Tag::record("duration", told(answer.duration_ms)),
+                Tag::record("latency", answer.latency_ms.to_string()),
+            ],
         };
         if header(request, "x-bad-tags").is_some() {
             tags.extend([
@@ -40,6 +45,10 @@ impl Tagger for Note {
         }
         tags
     }
+}
+
+fn told(ms: Option<u32>) -> String {
+    ms.map_or_else(|| "nothing".to_owned(), |ms| ms.to_string())
 }
 
 sluice_sdk::plugin!(Note: Tagger);

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+
+use crate::gateway::{FILE, command};
 
 /// Starting, and ending with calls on their way.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,19 +60,9 @@ impl Process {
             std::fs::write(dir.path().join("plugins.d").join(name), bytes)
                 .expect("a file in our own directory");
         }
-        let file = dir.path().join("sluice.yaml");
-        std::fs::write(&file, config.to_string()).expect("a file in our own directory");
-        let mut child = Command::new(program)
-            .args(["run", "-c"])
-            .arg(&file)
-            .current_dir(dir.path())
-            .env_remove("SLUICE_LOG")
-            .env_remove("RUST_LOG")
+        std::fs::write(dir.path().join(FILE), config.to_string()).expect("a file in our own directory");
+        let mut child = command(program, dir.path())
             .envs([("KEY_ONE", "sk-storm-one-4c1d"), ("KEY_TWO", "sk-storm-two-9f7a")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         let (told, mut listening) = mpsc::channel(4);

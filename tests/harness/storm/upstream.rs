@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::script::{Act, Mood, Step};
+use super::script::{Act, Mood};
 
 /// How many pieces the answer of each exchange has.
 #[derive(Default)]
@@ -100,27 +100,11 @@ async fn serve(shared: Arc<Shared>, mood: Arc<Mutex<Mood>>, stream: TcpStream, m
         let mut gone = [0];
         let stays = tokio::select! {
             biased;
-            stays = play(&act, &mut to) => stays,
+            stays = act.play(&mut to) => stays,
             _ = from.read(&mut gone) => false,
         };
         if !stays {
             return;
         }
     }
-}
-
-async fn play(act: &Act, to: &mut OwnedWriteHalf) -> bool {
-    for step in &act.steps {
-        match step {
-            Step::Wait(pause) => tokio::time::sleep(*pause).await,
-            Step::Say(bytes) => {
-                if to.write_all(bytes).await.is_err() {
-                    return false;
-                }
-            }
-            Step::Close => return false,
-            Step::Stall => std::future::pending().await,
-        }
-    }
-    true
 }

@@ -2,7 +2,7 @@
 //!
 //! Four bytes of text count as one token. Text is what stands in strings, keys included, with escapes undone;
 //! brackets and white space between them are nobody's input. Media is not text: a `data:` URL, and a long
-//! value of a member `data` that is nothing but base64, counts as [`MEDIA_TOKENS`] whatever its size. The
+//! value of a member `data` that is nothing but base64, counts as `MEDIA_TOKENS` whatever its size. The
 //! estimate errs on the low side for most scripts and for code: what is too long all the same is for the
 //! upstream to refuse, while a request that was wrongly kept from a target has no such way out.
 
@@ -11,7 +11,7 @@ use memchr::memchr2;
 use super::scan::first_special;
 
 /// What an image, a sound or a file counts as.
-pub const MEDIA_TOKENS: usize = 85;
+const MEDIA_TOKENS: usize = 85;
 /// Shorter values of `data` are text, whatever their letters.
 const MEDIA_MIN: usize = 256;
 

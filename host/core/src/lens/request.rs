@@ -289,7 +289,7 @@ fn affinity(members: &Members<'_>) -> Option<u64> {
 }
 
 /// FNV-1a, 64 bits: the same on every machine and in every version.
-pub fn fnv1a(bytes: &[u8]) -> u64 {
+fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

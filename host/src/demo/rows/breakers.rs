@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::client::{Answer, Ask};
+use super::super::client::fetch;
 use super::super::row::Row;
 use super::super::stage::{BACKUP, BACKUP_SAYS, DemoError, PRIMARY, PRIMARY_SAYS, Setup, Stage};
 use super::failover::is;
 use crate::clock;
+use crate::rig::client::{Answer, Ask};
 
 /// Calls of the storm, and how many of them at a time.
 const CALLS: usize = 100;
@@ -30,7 +31,7 @@ pub async fn storm(row: &mut Row) -> Result<(), DemoError> {
             stage.tracker.spawn(async move {
                 let mut answers = Vec::new();
                 for _ in 0..CALLS / AT_ONCE {
-                    answers.push(super::super::client::fetch(address, &Ask::chat("chat", false)).await);
+                    answers.push(fetch(address, &Ask::chat("chat", false)).await);
                 }
                 answers
             })

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::client::Ask;
 use super::super::row::Row;
 use super::super::stage::{BACKUP, BACKUP_SAYS, DemoError, PRIMARY, Setup, Stage};
 use super::super::table::time;
 use super::between;
 use super::failover::is;
 use crate::rig::Sse;
+use crate::rig::client::Ask;
 
 const HALF_A_SECOND: Duration = Duration::from_millis(500);
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::client::{Answer, Ask};
 use super::super::row::Row;
 use super::super::stage::{BACKUP, BACKUP_SAYS, DemoError, PRIMARY, PRIMARY_SAYS, Setup, Stage};
 use crate::rig::Sse;
+use crate::rig::client::{Answer, Ask};
 
 /// A healthy first choice serves, plain and streaming, and nobody else is asked.
 pub async fn healthy(row: &mut Row) -> Result<(), DemoError> {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::client::Ask;
 use super::super::components::FAULT_ROUTER;
 use super::super::row::Row;
 use super::super::stage::{DemoError, PRIMARY, PRIMARY_SAYS, Setup, Stage};
 use super::failover::is;
+use crate::rig::client::Ask;
 
 /// Compiling takes its time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::client::Ask;
 use super::super::row::Row;
 use super::super::stage::{DemoError, PRIMARY, Setup, Stage};
 use super::super::table::time;
 use super::failover::is;
 use crate::clock;
+use crate::rig::client::Ask;
 
 /// What is promised.
 const SOON: Duration = Duration::from_millis(500);

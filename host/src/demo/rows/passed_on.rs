@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::client::Ask;
 use super::super::row::Row;
 use super::super::stage::{DemoError, PRIMARY, Setup, Stage};
 use super::failover::is;
+use crate::rig::client::Ask;
 
 /// What the upstream says, and what becomes of it.
 struct Case {

@@ -1,9 +1,9 @@
 //! Mistakes of the caller: refused by the gateway itself, in OpenAI's shape, before any upstream hears of them.
 
-use super::super::client::Ask;
 use super::super::row::Row;
 use super::super::stage::{DemoError, Setup, Stage};
 use super::failover::is;
+use crate::rig::client::Ask;
 
 /// More than any request body may have.
 const TOO_LARGE: usize = 64 << 20;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::super::client::{Answer, Ask, ClientError, fetch};
+use super::super::client::fetch;
 use super::super::components::{PREFER_LAST, WEIGHTED, short_digest};
 use super::super::row::Row;
 use super::super::stage::{BACKUP_SAYS, DemoError, PRIMARY_SAYS, Setup, Stage};
 use super::super::table::time;
 use crate::rig::Sse;
+use crate::rig::client::{Answer, Ask, ClientError};
 use tokio::task::JoinHandle;
 
 /// Streams that run at any time.

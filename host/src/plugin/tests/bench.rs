@@ -179,8 +179,8 @@ pub fn entry(registry: &Registry, file: &str) -> PluginStatus {
         .unwrap_or_else(|| panic!("{page:#?}"))
 }
 
-/// Waits until the entry of a file is as it should be. The page has no bell of its own, so this looks at it
-/// between two turns of the runtime.
+/// Waits until something holds, of the page or of what goes with it: the set that runs, a file that is kept. They have
+/// no bell in common, so this looks at them again and again.
 pub async fn until(registry: &Registry, what: &str, holds: impl Fn(&[PluginStatus]) -> bool) {
     let waiting = async {
         while !holds(&registry.status()) {

@@ -23,6 +23,7 @@ where
 {
     let Wire { io, writes, traffic, mut leaving } = wire;
     let answer = service_fn(|request: Request<Incoming>| {
+        writes.begin();
         let answer = service.clone().serve(request, writes.clone());
         async move { Ok::<_, Infallible>(answer.await) }
     });

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Ends, First, HEAD_WAIT, Serve, Wire, last_calls, poll_served};
 use crate::server::calls::Calls;
-use crate::server::io::Traffic;
+use crate::server::io::{Traffic, WriteLimit};
 use crate::server::unread::{Served, Watch};
 use crate::tracked::Tracked;
 use crate::woken::Woken;
@@ -37,11 +37,13 @@ where
     let calls = Calls::default();
     let answer = service_fn(|request: Request<Incoming>| {
         let call = calls.begin();
-        let answer = service.clone().serve(request, writes.clone());
+        let limit = WriteLimit::default();
+        let answer = service.clone().serve(request, limit.clone());
         let (writes, tracker) = (writes.clone(), tracker.clone());
         async move {
             let answer = answer.await.map(|body| call.holds(body));
-            Ok::<_, Infallible>(answer.map(|body| match writes.get() {
+            writes.widen(&limit);
+            Ok::<_, Infallible>(answer.map(|body| match limit.get() {
                 Some(limit) => Served::Watched(Watch::over(body, limit, &tracker)),
                 None => Served::Plain(body),
             }))
@@ -76,8 +78,7 @@ where
                 biased;
                 () = last_calls(connection, &traffic, &mut leaving, &ends) => {}
                 () = is_at_rest(&calls, &traffic) => {}
-                // A client may make it write for ever without ever asking for anything.
-                () = calls.quiet(HEAD_WAIT) => {}
+                () = is_without_calls(&calls) => {}
             }
         }
     }
@@ -93,4 +94,12 @@ async fn is_at_rest(calls: &Calls, traffic: &Traffic) {
             return;
         }
     }
+}
+
+/// Ready once there was no call for so long that it does not matter what is written: a client may keep that up for ever,
+/// and also asking. What crosses the goodbye on its way is still a call; what comes after that is not.
+async fn is_without_calls(calls: &Calls) {
+    tokio::time::sleep(GOODBYE_WAIT).await;
+    calls.close();
+    calls.quiet(HEAD_WAIT).await;
 }

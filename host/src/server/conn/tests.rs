@@ -45,7 +45,7 @@ fn begun() -> Vec<u8> {
 }
 
 /// A connection with these bytes sent, and the task that serves it.
-async fn open(bytes: &[u8], answers: After, ends: &Ends) -> (DuplexStream, JoinSet<()>) {
+async fn open(bytes: &[u8], answers: impl Serve, ends: &Ends) -> (DuplexStream, JoinSet<()>) {
     let (mut client, server) = tokio::io::duplex(64 << 10);
     client.write_all(bytes).await.unwrap();
     let (service, tracker) = (Arc::new(answers), TaskTracker::new());
@@ -223,4 +223,34 @@ async fn what_is_asked_during_a_goodbye_ends_with_what_is_torn() {
     assert!(!ends_within(&mut task, 3 * GOODBYE_WAIT).await, "the call was not waited for");
     ends.torn.cancel();
     assert!(ends_within(&mut task, SECOND).await, "out of reach");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_hear_a_goodbye_is_not_served_for_ever() {
+    let pings = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8].to_vec();
+    let asks = |stream| [&GET[..8], &[stream], &GET[9..]].concat();
+    for (name, keeps_on) in [("pings", None), ("asks", Some(asks))] {
+        let ends = Ends::default();
+        let (mut client, mut task) = open(&begun(), after(Duration::ZERO), &ends).await;
+        tokio::time::sleep(SECOND).await;
+        ends.closing.cancel();
+        let (mut turns, mut heard) = (0, Vec::new());
+        while !ends_within(&mut task, 3 * SECOND).await {
+            assert!(3 * turns < 60, "{name}: held for good");
+            let bytes = keeps_on.map_or_else(|| pings.clone(), |asks| asks(2 * turns + 1));
+            client.write_all(&bytes).await.unwrap();
+            client.read_buf(&mut heard).await.unwrap();
+            turns += 1;
+        }
+        assert!(u64::from(turns) > GOODBYE_WAIT.as_secs() / 3, "{name}: cut off at once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_of_no_route_that_nobody_reads_end_their_connection() {
+    // The pipe takes 64 KiB; what is asked for is more.
+    let body = Bytes::from(vec![b'x'; 256 << 10]);
+    let (_client, mut task) = open(GET_HTTP1, After(Duration::ZERO, body), &Ends::default()).await;
+    assert!(!ends_within(&mut task, 29 * SECOND).await, "dropped too soon");
+    assert!(ends_within(&mut task, 2 * SECOND).await, "held for good");
 }

@@ -1,5 +1,6 @@
 //! What happens to records while the database is away, slow, full or taken.
 
+use super::writer::BATCH;
 use super::*;
 
 #[tokio::test]
@@ -86,22 +87,17 @@ async fn without_database_and_spool_records_wait_up_to_the_bound_and_the_rest_is
     std::fs::write(&spool, "no folder").unwrap();
     let store = stage.start();
     // One hand and one queue full.
-    while stage.telemetry.records().len() < 16_384 || stage.telemetry.records().push(&Arc::new(record(0))) {
-        stage.settle(0..100);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        let gone = stage.telemetry.records().len();
-        assert!(gone <= 16_384);
-        if gone == 16_384 && !stage.telemetry.records().push(&Arc::new(record(0))) {
-            break;
+    let filling = async {
+        let mut ids = 0..;
+        while stage.telemetry.records().push(&Arc::new(record(ids.next().unwrap()))) {
+            tokio::task::yield_now().await;
         }
-    }
+    };
+    tokio::time::timeout(PATIENCE, filling).await.expect("a queue with a bound");
+    assert_eq!(stage.telemetry.records().len(), 16_384);
+    stage.settle(0..600);
     std::fs::remove_file(wall).unwrap();
-    for _ in 0..1000 {
-        if stage.telemetry.records().is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    stage.until("the queue is empty", || stage.telemetry.records().is_empty()).await;
     store.close().await;
     let stored = stage.ids().await.len();
     assert!((16_384..=16_384 + 512).contains(&stored), "{stored}");
@@ -118,10 +114,11 @@ async fn a_spool_that_is_full_keeps_what_it_has_and_the_rest_waits() {
     let wall = stage.block();
     let store = stage.start();
     stage.settle(0..1000);
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let spooled = stage.telemetry.records().spooled();
+    // What is neither spooled nor queued is one hand full: the spool takes no more of it.
+    let spooled = || stage.telemetry.records().spooled();
+    let waiting = || stage.telemetry.records().len() + usize::try_from(spooled()).unwrap();
+    stage.until("the spool is full", || spooled() > 0 && waiting() + BATCH == 1000).await;
+    let spooled = spooled();
     assert!((1..100).contains(&spooled), "{spooled}");
     std::fs::remove_file(wall).unwrap();
     stage.counted(&format!("{STORED} 1000")).await;
@@ -189,8 +186,9 @@ async fn a_database_that_takes_nothing_is_not_said_to_be_back_each_time_it_is_re
     stage.sql("ALTER TABLE sluice_records RENAME TO elsewhere").await;
     stage.settle(1..20);
     stage.counted("sluice_records_spooled 19").await;
-    // Several tries lie in this.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    for _ in 0..3 {
+        stage.tried().await;
+    }
     assert_eq!(stage.events(), ["records_away"]);
     stage.sql("ALTER TABLE elsewhere RENAME TO sluice_records").await;
     stage.counted("sluice_records_spooled 0").await;

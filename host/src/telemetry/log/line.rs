@@ -12,7 +12,7 @@ use tracing::Level;
 use crate::config::LogFormat;
 
 /// Longest value of one field, bytes.
-pub const MAX_VALUE: usize = 4096;
+pub(super) const MAX_VALUE: usize = 4096;
 
 /// A line in the making.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ pub fn rfc3339(time: SystemTime) -> String {
 }
 
 /// Spelling of a level in JSON and configuration.
-pub const fn level_name(level: Level) -> &'static str {
+const fn level_name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
         Level::WARN => "warn",

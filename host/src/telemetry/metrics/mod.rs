@@ -188,7 +188,7 @@ impl Metrics {
     }
 
     /// The series of a requested name; none: the requests that had none.
-    pub fn with_route<T>(&self, model: Option<&str>, then: impl FnOnce(&RouteSeries) -> T) -> T {
+    fn with_route<T>(&self, model: Option<&str>, then: impl FnOnce(&RouteSeries) -> T) -> T {
         match model {
             Some(name) => self.routes.with(name, then),
             None => then(&self.no_model),

@@ -6,11 +6,11 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Makes hashers.
-pub type Quick = BuildHasherDefault<Mix>;
+pub(super) type Quick = BuildHasherDefault<Mix>;
 
 /// Mixes in eight bytes at a time.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Mix(u64);
+pub(super) struct Mix(u64);
 
 impl Mix {
     fn mix(&mut self, word: u64) {

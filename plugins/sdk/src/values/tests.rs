@@ -15,6 +15,14 @@ fn the_first_header_of_a_name_is_taken_and_others_are_not_there() {
 }
 
 #[test]
+fn an_attribute_is_found_by_its_whole_name() {
+    let attributes = vec![pair("tier", "gold"), pair("team", "search")];
+    let target = TargetFacts { attributes, ..testing::target(0, "up", "m") };
+    assert_eq!((target.attribute("tier"), target.attribute("team")), (Some("gold"), Some("search")));
+    assert_eq!((target.attribute("tie"), target.attribute("region")), (None, None));
+}
+
+#[test]
 fn a_price_needs_only_the_prices_it_uses() {
     let priced = |input, output| TargetFacts {
         price_input: input,

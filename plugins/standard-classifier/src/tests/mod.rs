@@ -47,9 +47,11 @@ fn assert_kind(what: &str, failure: &FailureFacts, kind: FailureKind) {
     assert_eq!(classify(failure).kind, kind, "{what}: {} {}", failure.status.unwrap_or(0), failure.body);
 }
 
-/// Cases of: what it is, status, body, kind.
+/// What it is, status, body, kind.
+type Case = (&'static str, u16, &'static str, FailureKind);
+
 #[track_caller]
-fn assert_all(cases: &[(&str, u16, &str, FailureKind)]) {
+fn assert_all(cases: &[Case]) {
     for (what, status, body, kind) in cases {
         assert_kind(what, &answer(*status, body), *kind);
     }

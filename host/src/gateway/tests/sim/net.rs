@@ -6,7 +6,7 @@ use tokio::io::{DuplexStream, ReadHalf};
 
 use std::sync::OnceLock;
 
-use super::script::{Act, Mood, Step};
+use super::script::{Act, Mood};
 use super::*;
 use crate::state::TargetCell;
 use crate::upstream::Io;
@@ -157,7 +157,7 @@ async fn serve(net: Arc<Inner>, upstream: usize, io: DuplexStream, mut rng: fast
         let mut gone = [0];
         let stays = tokio::select! {
             biased;
-            stays = play(&act, &mut to) => stays,
+            stays = act.play(&mut to) => stays,
             // Nothing more is said before the answer is out, so this is the end of the connection.
             read = from.read(&mut gone) => {
                 assert_eq!(read.unwrap_or(0), 0, "the gateway spoke out of turn");
@@ -169,21 +169,4 @@ async fn serve(net: Arc<Inner>, upstream: usize, io: DuplexStream, mut rng: fast
             return;
         }
     }
-}
-
-/// Says what the script says. True: the connection may be used again.
-async fn play(act: &Act, to: &mut tokio::io::WriteHalf<DuplexStream>) -> bool {
-    for step in &act.steps {
-        match step {
-            Step::Wait(pause) => tokio::time::sleep(*pause).await,
-            Step::Say(bytes) => {
-                if to.write_all(bytes).await.is_err() {
-                    return false;
-                }
-            }
-            Step::Close => return false,
-            Step::Stall => std::future::pending().await,
-        }
-    }
-    true
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 /// How an upstream feels, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +155,23 @@ impl Act {
             wrong => act.answer(wrong, mark, rng),
         }
         act
+    }
+
+    /// Says what the script says. True: the connection may be used again.
+    pub async fn play(&self, to: &mut (impl AsyncWrite + Unpin)) -> bool {
+        for step in &self.steps {
+            match step {
+                Step::Wait(pause) => tokio::time::sleep(*pause).await,
+                Step::Say(bytes) => {
+                    if to.write_all(bytes).await.is_err() {
+                        return false;
+                    }
+                }
+                Step::Close => return false,
+                Step::Stall => std::future::pending().await,
+            }
+        }
+        true
     }
 
     /// Ends a connection without a word of an answer.
