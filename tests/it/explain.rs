@@ -167,7 +167,7 @@ async fn the_plugins_of_the_folder_are_asked_and_named() {
     room.plugin("provider-quirks", "settings: { rules: [ { status: 503, kind: retryable_upstream, action: give_up, breaker: open } ] }\n");
     room.plugin(
         "data-residency",
-        "settings: { header: x-stay, residencies: { here: [ near ], nowhere: [ moon ] } }\n",
+        "settings: { header: x-stay, residencies: { here: [ near ], there: [ far ], nowhere: [ moon ] } }\n",
     );
     fs::write(room.dir.path().join("plugins.d/back.wasm"), guest("reverse-router")).unwrap();
     let stay = ["--model", "chat", "--header", "x-stay: here"];
@@ -190,6 +190,11 @@ async fn the_plugins_of_the_folder_are_asked_and_named() {
     assert!(policy.contains("router=back@") && policy.contains("classifier=provider-quirks@"), "{policy}");
     let nowhere = room.explain(&["--model", "chat", "--header", "x-stay: nowhere"]).await;
     assert_eq!(nowhere["answer"]["error"]["code"], "excluded_by_policy", "{nowhere:#}");
+    // The one that may have it is merely open, and nobody has excluded that.
+    let there = ["--model", "chat", "--header", "x-stay: there", "--header", "x-sluice-task: summary"];
+    let later = room.explain(&[&there[..], &["--down", "big/m"]].concat()).await;
+    let error = &later["answer"]["error"];
+    assert_eq!((&later["answer"]["status"], &error["code"]), (&json!(503), &json!("no_healthy_target")));
     let text = room.said(&[&stay[..], &["--failure", "503"]].concat()).await;
     for line in [
         "  data-residency on big/m: excludes it",

@@ -7,6 +7,7 @@ mod attack_http2;
 mod attack_slow;
 mod attack_upstream;
 mod audit_answers;
+mod audit_switches;
 mod author_commands;
 mod author_examples;
 mod author_guide;

@@ -8,22 +8,11 @@ use std::time::Duration;
 use crate::kind::FailureKind;
 use crate::verdict::{Action, Verdict};
 
-/// A target that could serve next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NextTarget {
-    /// What must be left until the deadline for a switch to it.
-    pub min_budget: Duration,
-    /// It declares a larger context than the target that failed.
-    pub larger_context: bool,
-}
-
 /// Where a request stands when an attempt has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Situation {
     /// Left until the deadline.
     pub left: Duration,
-    /// What must be left for another try at the same target.
-    pub min_budget: Duration,
     /// Switches that may still be made.
     pub switches_left: u32,
     /// Retries of the failed target that its route still allows, by what failed.
@@ -36,8 +25,10 @@ pub struct Situation {
     pub other_credential: bool,
     /// The retry budget would allow one more.
     pub budget_allows: bool,
-    /// The best target that was not tried and is able now.
-    pub next: Option<NextTarget>,
+    /// The request may be kept waiting. Not any more where the gateway goes down.
+    pub may_wait: bool,
+    /// There is a target that was not tried, is able now and [may follow](may_follow).
+    pub next: bool,
 }
 
 /// Same-target retries that are left.
@@ -87,13 +78,19 @@ pub const fn takes_from_budget(kind: FailureKind) -> bool {
     )
 }
 
+/// Whether a request may switch to a target, by what the target needs of the time that is left, and by its declared context
+/// against the largest one that this request did not fit into. Who declares none is not known to have more.
+pub fn may_follow(left: Duration, min_budget: Duration, context: Option<u32>, outgrown: Option<u32>) -> bool {
+    left >= min_budget && outgrown.is_none_or(|outgrown| context.is_some_and(|context| context > outgrown))
+}
+
 /// Decides. Pure: what is chosen is paid for by the caller.
 pub fn next(verdict: &Verdict, at: &Situation) -> Next {
     let may_pay = at.budget_allows || !takes_from_budget(verdict.kind);
     if let Some(retry) = retry(verdict, at) {
         return if may_pay { retry } else { Next::End { budget_denied: true } };
     }
-    if verdict.action == Action::GiveUp || !can_switch(verdict, at) {
+    if verdict.action == Action::GiveUp || at.switches_left == 0 || !at.next {
         return Next::End { budget_denied: false };
     }
     if may_pay { Next::Switch } else { Next::End { budget_denied: true } }
@@ -101,15 +98,7 @@ pub fn next(verdict: &Verdict, at: &Situation) -> Next {
 
 /// Whether a limit of the attempt that fires now has anywhere to switch to; if not, the attempt goes on.
 pub fn could_switch(at: &Situation) -> bool {
-    at.budget_allows && at.switches_left > 0 && at.next.is_some_and(|next| at.left >= next.min_budget)
-}
-
-fn can_switch(verdict: &Verdict, at: &Situation) -> bool {
-    at.switches_left > 0
-        && at.next.is_some_and(|next| {
-            at.left >= next.min_budget
-                && (verdict.kind != FailureKind::ContextLengthExceeded || next.larger_context)
-        })
+    at.budget_allows && at.switches_left > 0 && at.next
 }
 
 fn retry(verdict: &Verdict, at: &Situation) -> Option<Next> {
@@ -128,8 +117,9 @@ fn retry(verdict: &Verdict, at: &Situation) -> Option<Next> {
         _ if at.retries_left.upstream > 0 => (wait.unwrap_or(at.pause), RetryAllowance::Upstream),
         _ => return None,
     };
-    // A pause that the deadline would cut short, or that leaves no time for the try, is not begun.
-    (after + at.min_budget <= at.left).then_some(Next::Retry { after, paid_by })
+    // A pause that the deadline would cut short is not begun. `min_budget` is for switches only.
+    let fits = after < at.left && (at.may_wait || after.is_zero());
+    fits.then_some(Next::Retry { after, paid_by })
 }
 
 #[cfg(test)]
@@ -150,14 +140,14 @@ mod tests {
 
     const AT: Situation = Situation {
         left: ms(5000),
-        min_budget: ms(100),
         switches_left: 1,
         retries_left: RetriesLeft { rate_limit: 0, upstream: 0 },
         wait_max: ms(5000),
         pause: ms(200),
         other_credential: false,
         budget_allows: true,
-        next: Some(NextTarget { min_budget: ms(100), larger_context: false }),
+        may_wait: true,
+        next: true,
     };
 
     const END: Next = Next::End { budget_denied: false };
@@ -178,15 +168,7 @@ mod tests {
     const RULES: &[(&str, K, Action, Situation, Next)] = &[
         ("switch", K::RetryableUpstream, Action::Switch, AT, Next::Switch),
         ("no switch left", K::RetryableUpstream, Action::Switch, Situation { switches_left: 0, ..AT }, END),
-        ("nobody left", K::RetryableUpstream, Action::Switch, Situation { next: None, ..AT }, END),
-        ("too late", K::RetryableUpstream, Action::Switch, Situation { left: ms(99), ..AT }, END),
-        (
-            "just in time",
-            K::RetryableUpstream,
-            Action::Switch,
-            Situation { left: ms(100), ..AT },
-            Next::Switch,
-        ),
+        ("nobody left", K::RetryableUpstream, Action::Switch, Situation { next: false, ..AT }, END),
         ("storm", K::RetryableUpstream, Action::Switch, Situation { budget_allows: false, ..AT }, DENIED),
         (
             "free of the budget",
@@ -202,8 +184,36 @@ mod tests {
             "retry would not fit",
             K::RetryableUpstream,
             SAME,
-            Situation { retries_left: ONE, left: ms(299), ..AT },
+            Situation { retries_left: ONE, left: ms(200), ..AT },
             Next::Switch,
+        ),
+        (
+            "retry that just fits, whatever a switch would need",
+            K::RetryableUpstream,
+            SAME,
+            Situation { retries_left: ONE, left: ms(201), next: false, ..AT },
+            retry(200, Upstream),
+        ),
+        (
+            "no pause while going down",
+            K::RetryableUpstream,
+            SAME,
+            Situation { retries_left: ONE, may_wait: false, ..AT },
+            Next::Switch,
+        ),
+        (
+            "no pause while going down, and nobody else",
+            K::RetryableRateLimit,
+            hint(1000),
+            Situation { retries_left: ONE, may_wait: false, next: false, ..AT },
+            END,
+        ),
+        (
+            "another credential takes no pause",
+            K::RetryableRateLimit,
+            hint(1000),
+            Situation { other_credential: true, may_wait: false, ..AT },
+            retry(0, Credential),
         ),
         (
             "hint",
@@ -222,7 +232,7 @@ mod tests {
         (
             "hint past the deadline",
             K::RetryableRateLimit,
-            hint(4950),
+            hint(5000),
             Situation { retries_left: ONE, ..AT },
             Next::Switch,
         ),
@@ -242,14 +252,6 @@ mod tests {
             retry(0, Credential),
         ),
         ("quota, none", K::QuotaExhausted, SAME, AT, Next::Switch),
-        ("context, no larger", K::ContextLengthExceeded, Action::Switch, AT, END),
-        (
-            "context, larger",
-            K::ContextLengthExceeded,
-            Action::Switch,
-            Situation { next: Some(NextTarget { min_budget: ms(100), larger_context: true }), ..AT },
-            Next::Switch,
-        ),
     ];
 
     #[test]
@@ -259,20 +261,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_may_follow() {
+        let cases = [
+            ("nothing is asked of it", 5000, None, None, true),
+            ("too late", 99, None, None, false),
+            ("just in time", 100, None, None, true),
+            ("larger", 5000, Some(4001), Some(4000), true),
+            ("no larger", 5000, Some(4000), Some(4000), false),
+            ("not known to be larger", 5000, None, Some(4000), false),
+            ("larger, and too late", 99, Some(4001), Some(4000), false),
+        ];
+        for (name, left, context, outgrown, expected) in cases {
+            assert_eq!(may_follow(ms(left), ms(100), context, outgrown), expected, "{name}");
+        }
+    }
+
     proptest! {
         #[test]
         fn nothing_starts_that_the_deadline_cannot_hold(
             kind in prop::sample::select(K::ALL.to_vec()), wait in prop::option::of(0u64..9000), left in 0u64..6000,
-            retries in 0u32..3, switches in 0u32..3, other in any::<bool>(), allows in any::<bool>(), which in 0..3,
+            retries in 0u32..3, switches in 0u32..3, other in any::<bool>(), allows in any::<bool>(), may_wait in any::<bool>(), next_there in any::<bool>(), which in 0..3,
         ) {
             let action = match which { 0 => Action::GiveUp, 1 => Action::Switch, _ => Action::RetrySame(wait.map(ms)) };
             let at = Situation {
                 left: ms(left), retries_left: RetriesLeft { rate_limit: retries, upstream: retries },
-                switches_left: switches, other_credential: other, budget_allows: allows, ..AT
+                switches_left: switches, other_credential: other, budget_allows: allows, may_wait, next: next_there, ..AT
             };
             match next(&verdict(kind, action), &at) {
-                Next::Retry { after, .. } => prop_assert!(after + at.min_budget <= at.left && action != Action::GiveUp),
-                Next::Switch => prop_assert!(switches > 0 && left >= 100 && action != Action::GiveUp),
+                Next::Retry { after, .. } => prop_assert!(
+                    after < at.left && (may_wait || after.is_zero()) && action != Action::GiveUp
+                ),
+                Next::Switch => prop_assert!(switches > 0 && next_there && action != Action::GiveUp),
                 Next::End { budget_denied } => prop_assert!(!budget_denied || !allows),
             }
         }

@@ -19,8 +19,7 @@
 use std::time::{Duration, Instant};
 
 use crate::budget::{self, AttemptClock, Budget};
-use crate::decide::{self, Next, NextTarget, RetriesLeft, RetryAllowance, Situation};
-use crate::kind::FailureKind;
+use crate::decide::{self, Next, RetriesLeft, RetryAllowance, Situation};
 use crate::verdict::{Action, Verdict};
 
 #[cfg(test)]
@@ -46,14 +45,14 @@ pub struct Rules {
 /// What the world looks like from a target that is about to be left, or kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outlook {
-    /// What must be left until the deadline for another try at the same target.
-    pub min_budget: Duration,
     /// An unused credential of the same upstream is there.
     pub other_credential: bool,
     /// The retry budget would allow one more.
     pub budget_allows: bool,
-    /// The best target that was not tried and is able now.
-    pub next: Option<NextTarget>,
+    /// The request may be kept waiting.
+    pub may_wait: bool,
+    /// There is a target that was not tried, is able now and [may follow](decide::may_follow).
+    pub next: bool,
     /// 0 to 1, for the pause before a retry.
     pub random: f64,
 }
@@ -89,13 +88,13 @@ impl<F> Course<F> {
         let Rules { wait_max, backoff, backoff_max, .. } = self.rules;
         Situation {
             left: self.left(now),
-            min_budget: outlook.min_budget,
             switches_left: self.switches_left,
             retries_left: stay.retries_left,
             wait_max,
             pause: budget::pause(stay.retries, backoff, backoff_max, outlook.random),
             other_credential: outlook.other_credential,
             budget_allows: outlook.budget_allows,
+            may_wait: outlook.may_wait,
             next: outlook.next,
         }
     }
@@ -120,7 +119,7 @@ impl<F: AsRef<Verdict>> Course<F> {
             Next::Switch => {
                 self.switches_left = self.switches_left.saturating_sub(1);
                 self.last = Some(failure);
-                After::Switch { to: Choosing { course: self }, after: verdict.kind }
+                After::Switch(Choosing { course: self })
             }
             Next::Retry { after, paid_by } => {
                 let left = &mut stay.retries_left;
@@ -152,12 +151,7 @@ pub enum After<F> {
     /// The same target, after a pause.
     Retry(Pausing<F>),
     /// The next target; a switch was paid for.
-    Switch {
-        /// The request goes on from here.
-        to: Choosing<F>,
-        /// The kind of the failure.
-        after: FailureKind,
-    },
+    Switch(Choosing<F>),
     /// The next target. Nothing was tried here, and nothing was paid.
     Skip(Choosing<F>),
     /// The failure is the answer.
@@ -298,9 +292,15 @@ impl<F: AsRef<Verdict>> Attempting<F> {
         outlook: impl FnOnce() -> Outlook,
     ) -> Option<OutOfTime> {
         let by_deadline = now >= self.course.budget.deadline();
-        let limit_over = self.clock.target_to_blame(now, content);
+        let limit_over = self.is_overdue(now, content);
         let elsewhere = || decide::could_switch(&self.course.situation(now, &self.stay, &outlook()));
         (by_deadline || (limit_over && elsewhere())).then_some(OutOfTime { by_deadline, limit_over })
+    }
+
+    /// The attempt has had a full limit of its own by now. That did not end it where there is nowhere to go, and it
+    /// counts against its target all the same.
+    pub fn is_overdue(&self, now: Instant, content: bool) -> bool {
+        self.clock.target_to_blame(now, content)
     }
 
     /// There is something to show: nothing is tried any more.

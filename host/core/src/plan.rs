@@ -28,9 +28,9 @@ pub struct Plan {
 pub enum NoTarget {
     /// No target of the route fits the call.
     Unfit,
-    /// Routers excluded all that were able.
+    /// Routers excluded all that fit.
     Excluded,
-    /// All that fit are open, cooling or without credential.
+    /// Somebody fits whom no router excluded, and all such are open, cooling or without credential.
     Unable,
 }
 
@@ -54,12 +54,13 @@ impl Plan {
         Self { order, first_choice }
     }
 
-    /// Why the order is empty.
+    /// Why the order is empty. Routers are not asked about who is unable, so none of these is excluded: it may
+    /// serve the same call later, which a policy that excludes all would not let it.
     pub fn why_empty(standings: &[Standing]) -> NoTarget {
-        if standings.contains(&Standing::Able) {
-            NoTarget::Excluded
-        } else if standings.contains(&Standing::Unable) {
+        if standings.contains(&Standing::Unable) {
             NoTarget::Unable
+        } else if standings.contains(&Standing::Able) {
+            NoTarget::Excluded
         } else {
             NoTarget::Unfit
         }
@@ -112,6 +113,8 @@ mod tests {
     fn why_there_is_nobody() {
         assert_eq!(Plan::why_empty(&[Unfit, Unfit]), NoTarget::Unfit);
         assert_eq!(Plan::why_empty(&[Unfit, Unable]), NoTarget::Unable);
-        assert_eq!(Plan::why_empty(&[Able, Unable]), NoTarget::Excluded);
+        assert_eq!(Plan::why_empty(&[Able, Unfit]), NoTarget::Excluded);
+        // Who is merely open was not excluded: the call may be made again when it is back.
+        assert_eq!(Plan::why_empty(&[Able, Unable]), NoTarget::Unable);
     }
 }

@@ -154,9 +154,14 @@ impl Call {
                 permits.push(permit);
                 continue;
             }
+            let shared = self.ledger.shared().clone();
+            if shared.draining.is_cancelled() {
+                // No wait begins any more; calls that need none are still served.
+                gate.turn_away();
+                return Err(NotBegun::Saturated(Failure::QueueFull));
+            }
             let began = clock::now();
             self.global = None;
-            let shared = self.ledger.shared().clone();
             // In this order: a failure that opens the target also sets free the place that is waited for.
             let entered = tokio::select! {
                 biased;

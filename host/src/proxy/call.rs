@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use sluice_core::budget::Budget;
 use sluice_core::decide::{RetriesLeft, RetryAllowance};
-use sluice_core::kind::{FailureKind, Role, TransportError};
+use sluice_core::kind::{Role, TransportError};
 use sluice_core::lens::request::RequestBody;
 use sluice_core::lens::splice::Edit;
 use sluice_core::machine::{After, Attempting, Choosing, Entering, Pausing, Rules};
@@ -137,8 +137,7 @@ impl Call {
             };
             entering = match after {
                 After::Retry(pausing) => self.pause(position, pausing).await?,
-                After::Switch { to, after } => {
-                    self.leaves(after);
+                After::Switch(to) => {
                     let (name, left) = (&self.route.config.name, to.course().left(clock::now()));
                     self.ledger.shared().telemetry.metrics().switch(name, left);
                     return Ok(Stayed::Left(Box::new(to)));
@@ -156,20 +155,15 @@ impl Call {
         }
     }
 
-    /// The target that was tried is left for another, after a failure of this kind.
-    pub fn leaves(&mut self, after: FailureKind) {
-        self.choice.after = Some((after, self.choice.current_context(&self.route)));
-    }
-
     /// One attempt, from the moment everything it needs is there.
     async fn attempt(&mut self, entering: Entering<Judged>, place: Place) -> Result<Tried, Failure> {
         let (position, now) = (entering.position(), place.at);
         let (own, first_content) = self.limits(position);
         let attempting = entering.granted(now, own, first_content).ok_or(Failure::BudgetExhausted)?;
-        let attempt = self.begin(position, place, now);
+        let mut attempt = self.begin(position, place, now);
         let edits = self.lower_output(position);
         let body = self.body_for(position, edits);
-        let fault = match self.exchange(&attempting, &attempt, body).await {
+        let fault = match self.exchange(&attempting, &mut attempt, body).await {
             Ok(ready) => {
                 attempting.commits();
                 return Ok(Tried::Served(Box::new((attempt, ready))));
@@ -235,21 +229,22 @@ impl Call {
     async fn exchange(
         &self,
         attempting: &Attempting<Judged>,
-        attempt: &Attempt,
+        attempt: &mut Attempt,
         body: Bytes,
     ) -> Result<Ready, Fault> {
-        let target = self.target(attempt.position);
+        let Attempt { position, started, ref credential, ref hold, ref mut ticket, .. } = *attempt;
+        let target = self.target(position);
         let generation = self.ledger.generation();
         let outgoing = Outgoing {
             client: &target.client,
-            line: &attempt.hold.line,
+            line: &hold.line,
             path: self.body.wire.path(),
-            credential: attempt.credential.as_ref().map(Lease::index),
+            credential: credential.as_ref().map(Lease::index),
             headers: (&self.headers, &generation.config.forward_headers),
             request_id: self.ledger.id(),
             trace: self.ledger.trace.as_deref(),
             body,
-            begun: attempt.started,
+            begun: started,
             connect: self.route.config.connect,
         };
         let expected = Expected {
@@ -263,7 +258,7 @@ impl Call {
         };
         let progress = Progress::default();
         let mut work = std::pin::pin!(attempt::run(&outgoing, &expected, &progress));
-        let mut fires = attempting.fires(attempt.started, false);
+        let mut fires = attempting.fires(started, false);
         loop {
             tokio::select! {
                 biased;
@@ -271,11 +266,11 @@ impl Call {
                 () = tokio::time::sleep_until(fires.into()) => {}
             }
             let now = clock::now();
-            if progress.is_decided() && now >= attempting.fires(attempt.started, progress.content()) {
+            if progress.is_decided() && now >= attempting.fires(started, progress.content()) {
                 progress.is_enough();
                 return work.await;
             }
-            let outlook = || self.outlook(now, attempt.position, attempting.course(), None);
+            let outlook = || self.outlook(now, position, attempting.course(), None);
             if let Some(out) = attempting.out_of_time(now, progress.content(), outlook) {
                 return Err(Fault {
                     transport: Some(TransportError::Timeout),
@@ -284,6 +279,9 @@ impl Call {
                     limit_over: out.limit_over,
                     ..Fault::new(progress.stage(self.body.stream))
                 });
+            }
+            if attempting.is_overdue(now, progress.content()) {
+                self.runs_over(position, ticket, now);
             }
             fires = attempting.fires(now, progress.content());
         }

@@ -21,7 +21,7 @@ use sluice_core::verdict::Verdict;
 use super::Shared;
 use super::admit;
 use super::attempt::error_fault;
-use super::begin::{NotBegun, Place};
+use super::begin::{Attempt, NotBegun, Place};
 use super::call::Call;
 use super::caller;
 use super::commit;
@@ -273,7 +273,7 @@ async fn stay(
                 after: pausing.pause(),
                 other_credential: pausing.paid_by() == RetryAllowance::Credential,
             },
-            After::Switch { .. } | After::Skip(_) => Follows::Switch,
+            After::Switch(_) | After::Skip(_) => Follows::Switch,
             After::End { budget_denied, .. } => Follows::End { budget_denied: *budget_denied },
         };
         if let Some(step) = steps.last_mut() {
@@ -287,11 +287,7 @@ async fn stay(
                 *at += pausing.pause();
                 pausing.over()
             }
-            After::Switch { to, after } => {
-                call.leaves(after);
-                return Ok(Some(to));
-            }
-            After::Skip(to) => return Ok(Some(to)),
+            After::Switch(to) | After::Skip(to) => return Ok(Some(to)),
             After::End { failure, .. } => return Err(failure.failure),
         };
     }
@@ -331,7 +327,7 @@ async fn attempt(
         call.ledger.commits(&route.targets[position], 200, call.body.stream, None, *at);
         return Ok(None);
     };
-    let fault = fault(call, mishap, &attempting, position, at);
+    let fault = fault(call, mishap, &attempting, &mut attempt, at);
     let (verdicts, n) = (call.ledger.decision.verdicts.len(), attempt.number);
     let judged = judge::judge(call, attempt, &fault, *at).await?;
     if let Some(step) = steps.last_mut() {
@@ -353,7 +349,7 @@ fn fault(
     call: &Call,
     mishap: &Mishap,
     attempting: &Attempting<Judged>,
-    position: usize,
+    attempt: &mut Attempt,
     at: &mut Instant,
 ) -> Fault {
     match mishap {
@@ -374,7 +370,7 @@ fn fault(
         }
         Mishap::Silence => loop {
             *at = attempting.fires(*at, false);
-            let outlook = || call.outlook(*at, position, attempting.course(), None);
+            let outlook = || call.outlook(*at, attempt.position, attempting.course(), None);
             if let Some(out) = attempting.out_of_time(*at, false, outlook) {
                 break Fault {
                     transport: Some(TransportError::Timeout),
@@ -382,6 +378,9 @@ fn fault(
                     limit_over: out.limit_over,
                     ..Fault::new(Stage::Head)
                 };
+            }
+            if attempting.is_overdue(*at, false) {
+                call.runs_over(attempt.position, &mut attempt.ticket, *at);
             }
         },
     }

@@ -70,6 +70,9 @@ pub(super) async fn judge(
         ask(call, &attempt, fault, now).await?
     };
     let target_position = attempt.position;
+    if verdict.kind == FailureKind::ContextLengthExceeded {
+        call.choice.outgrows(&call.route.targets[target_position]);
+    }
     teach(call, attempt, &verdict, now);
     call.ledger.attempt_failed(verdict.kind, fault.status, fault.upstream_request_id.clone(), now);
     let mut failure = call.last_fault(fault, &verdict);

@@ -3,20 +3,20 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_core::budget;
-use sluice_core::decide::NextTarget;
 use sluice_core::kind::FailureKind;
 use sluice_core::machine::{Course, Outlook};
+use sluice_core::{budget, decide};
 
 use super::call::Call;
 use super::judge::Judged;
-use super::plan::{is_free, is_larger};
+use super::plan::is_free;
 use crate::config::MinBudget;
 use crate::generation::Target;
+use crate::state::Ticket;
 
 impl Call {
-    /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the
-    /// last failure there was.
+    /// What can be done from a target, for the core to decide: after `judged`, else after a clock of ours or the end of
+    /// a pause.
     pub fn outlook(
         &self,
         now: Instant,
@@ -24,36 +24,31 @@ impl Call {
         course: &Course<Judged>,
         judged: Option<&Judged>,
     ) -> Outlook {
-        let target = self.target(position);
-        let context = target.config.target.facts.context;
-        let kind = judged.or(course.last()).map(|judged| judged.verdict.kind);
-        let next = self.next_able(now, course, kind, context).map(|next| NextTarget {
-            min_budget: min_budget(next, now),
-            larger_context: is_larger(next, context),
-        });
+        let other = |judged: &Judged| self.other_credential(self.target(position), judged.credential, now);
         Outlook {
-            min_budget: min_budget(target, now),
-            other_credential: judged
-                .is_some_and(|judged| self.other_credential(target, judged.credential, now)),
+            other_credential: judged.is_some_and(other),
             budget_allows: self.ledger.generation().cells.retry_budget.has(now),
-            next,
+            may_wait: !self.ledger.shared().draining.is_cancelled(),
+            next: self.choice.order.iter().any(|&next| self.may_switch_to(next, course, now)),
             random: fastrand::f64(),
         }
     }
 
-    /// The next target that would be tried after a failure of this kind.
-    fn next_able(
-        &self,
-        now: Instant,
-        course: &Course<Judged>,
-        kind: Option<FailureKind>,
-        context: Option<u32>,
-    ) -> Option<&Target> {
-        let untried = self.choice.order.iter().filter(|&&p| course.is_untried(p)).map(|&p| self.target(p));
-        let mut able = untried.filter(|target| is_free(target, now));
-        match kind {
-            Some(FailureKind::ContextLengthExceeded) => able.find(|t| is_larger(t, context)),
-            _ => able.next(),
+    /// Whether the call may go to a target of its plan now, having failed elsewhere.
+    pub fn may_switch_to(&self, position: usize, course: &Course<Judged>, now: Instant) -> bool {
+        let target = self.target(position);
+        let context = target.config.target.facts.context;
+        course.is_untried(position)
+            && is_free(target, now)
+            && decide::may_follow(course.left(now), min_budget(target, now), context, self.choice.outgrown)
+    }
+
+    /// The attempt at a target is let run on beyond a limit of its own.
+    pub fn runs_over(&self, position: usize, ticket: &mut Ticket, now: Instant) {
+        if ticket.runs_over(now) {
+            let (target, kind) = (self.target(position), FailureKind::RetryableTimeout);
+            target.cell.observe_failure(kind);
+            self.ledger.probe_failed(target, kind);
         }
     }
 

@@ -11,7 +11,7 @@ use super::call::Call;
 use super::error::Failure;
 use super::fit::{self, Lack};
 use super::judge::Judged;
-use crate::generation::{Route, Target};
+use crate::generation::Target;
 use crate::state::{Able, AsideState};
 use crate::telemetry::decisions::ScoreRow;
 use crate::telemetry::record;
@@ -23,9 +23,8 @@ pub(super) struct Choice {
     pub order: Vec<usize>,
     /// The one that counts as first choice.
     pub first_choice: Option<usize>,
-    /// After a switch: the kind of the failure, and the declared context of the target that was left.
-    pub after: Option<(FailureKind, Option<u32>)>,
-    current: Option<usize>,
+    /// The largest context that the call did not fit into. Whatever fails after that, it fits into none that is not larger.
+    pub outgrown: Option<u32>,
 }
 
 impl Choice {
@@ -34,9 +33,9 @@ impl Choice {
         if self.first_choice == Some(position) { Role::Primary } else { Role::Fallback }
     }
 
-    /// The declared context of the target that is being tried.
-    pub fn current_context(&self, route: &Route) -> Option<u32> {
-        route.targets.get(self.current?)?.config.target.facts.context
+    /// The call did not fit into the context of a target. Of one that declares none nobody is known to be larger.
+    pub fn outgrows(&mut self, target: &Target) {
+        self.outgrown = self.outgrown.max(target.config.target.facts.context.or(Some(u32::MAX)));
     }
 }
 
@@ -96,11 +95,6 @@ impl std::fmt::Display for Blocked {
 /// Whether a target can take a call now.
 pub(super) fn is_free(target: &Target, now: Instant) -> bool {
     Blocked::of(target, now).is_none()
-}
-
-/// Whether the declared context of a target is larger than another, both being known.
-pub(super) fn is_larger(target: &Target, than: Option<u32>) -> bool {
-    target.config.target.facts.context.is_some_and(|context| than.is_some_and(|than| context > than))
 }
 
 impl Call {
@@ -165,22 +159,18 @@ impl Call {
         course: &Course<Judged>,
         now: Instant,
     ) -> Result<Option<usize>, Failure> {
-        let after = self.choice.after.take();
-        let route = &self.route;
-        let may = |p: &usize| match after {
-            Some((FailureKind::ContextLengthExceeded, left)) => is_larger(&route.targets[*p], left),
-            _ => true,
+        // Without a failure it is no switch: the first attempt is made whatever is left.
+        let may = |p: &usize| match course.last() {
+            None => course.is_untried(*p) && is_free(self.target(*p), now),
+            Some(_) => self.may_switch_to(*p, course, now),
         };
-        let free = |p: &usize| course.is_untried(*p) && may(p) && is_free(&route.targets[*p], now);
         let mut order = self.choice.order.iter().copied();
         if self.ledger.attempts() == 0 {
             // The plan has just been made: nobody is asked again, and how the others stand does not matter yet.
-            let first = order.find(free);
-            self.choice.current = first;
-            return Ok(first);
+            return Ok(order.find(may));
         }
-        let mut left: Vec<usize> = order.filter(free).collect();
-        if route.policy.asks_routers(left.len()) {
+        let mut left: Vec<usize> = order.filter(may).collect();
+        if self.route.policy.asks_routers(left.len()) {
             let scores = Box::pin(self.scores(&left, false, now)).await?;
             let mut scored: Vec<(usize, f64)> =
                 left.iter().copied().zip(scores).filter_map(|(p, s)| Some((p, s?))).collect();
@@ -190,8 +180,7 @@ impl Call {
             self.choice.order.retain(|p| !left.contains(p) || scored.contains(p));
             left = scored;
         }
-        self.choice.current = left.first().copied();
-        Ok(self.choice.current)
+        Ok(left.first().copied())
     }
 
     /// A score for each position; all equal where nobody is asked.
@@ -237,8 +226,7 @@ impl Call {
 
     /// What a client is told when every target that fits is open, cooling or without credential.
     pub fn nobody(&self, now: Instant) -> Failure {
-        let fit = (0..self.route.targets.len()).filter(|&position| self.lacks(position).is_empty());
-        let blocked: Vec<Blocked> = fit.filter_map(|p| Blocked::of(self.target(p), now)).collect();
+        let blocked: Vec<Blocked> = self.fit().filter_map(|p| Blocked::of(self.target(p), now)).collect();
         let first = blocked.iter().filter_map(Blocked::until).min().map(|until| until - now.min(until));
         // A probe that is out may end any moment, and a target that is free again may be tried now.
         let soon = blocked.is_empty() || blocked.iter().any(|b| b.until().is_none());
@@ -260,6 +248,11 @@ impl Call {
         }
     }
 
+    /// The positions of the targets that can take the call, now or later.
+    fn fit(&self) -> impl Iterator<Item = usize> {
+        (0..self.route.targets.len()).filter(|&position| self.lacks(position).is_empty())
+    }
+
     fn lacks(&self, position: usize) -> Vec<Lack> {
         fit::lacks(&self.target(position).config, position > 0, &self.ledger.facts)
     }
@@ -277,12 +270,15 @@ impl Call {
         Failure::NoCapableTarget { lacks }
     }
 
-    /// Until the first target may be tried again; zero: one may be now.
+    /// Until the first target that can take the call may be tried again; zero: one may be now.
     pub fn wait_for_first(&self, now: Instant) -> Duration {
         let until = |t: &Target| match Blocked::of(t, now) {
             None => Some(now),
             Some(blocked) => blocked.until(),
         };
-        self.route.targets.iter().filter_map(until).min().map_or_else(Default::default, |at| at - now.min(at))
+        self.fit()
+            .filter_map(|p| until(self.target(p)))
+            .min()
+            .map_or_else(Default::default, |at| at - now.min(at))
     }
 }

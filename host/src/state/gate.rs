@@ -88,10 +88,7 @@ impl Gate {
         let began = clock::now();
         let waited = match self.stand(priority, began, until) {
             Stand::In => Ok(Permit { gate: self.clone() }),
-            Stand::Full => {
-                self.watch.gate_refused(&self.name, GateRefusal::Full);
-                return Err(GateRefusal::Full);
-            }
+            Stand::Full => return Err(self.turn_away()),
             Stand::Waiting(waiting, woken, until) => {
                 // Either way the line knows: a grant made in the moment time ran out is still good.
                 tokio::time::timeout_at(until.into(), woken).await.ok();
@@ -100,6 +97,12 @@ impl Gate {
         };
         self.watch.gate_waited(&self.name, clock::now().saturating_duration_since(began));
         waited.inspect_err(|refusal| self.watch.gate_refused(&self.name, *refusal))
+    }
+
+    /// Refuses a call that may not stand in line, as if the line were full.
+    pub fn turn_away(&self) -> GateRefusal {
+        self.watch.gate_refused(&self.name, GateRefusal::Full);
+        GateRefusal::Full
     }
 
     /// Takes new limits in place; calls above a lowered one finish, waiters that a raised one lets in wake.

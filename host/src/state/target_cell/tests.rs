@@ -100,7 +100,7 @@ fn the_probe_slot_is_free_after_every_way_a_call_can_end() {
     let now = clock::now();
     let later = now + 30 * SECOND;
     type Way = fn(Ticket, Instant);
-    let ways: [(&str, Way, BreakerState); 7] = [
+    let ways: [(&str, Way, BreakerState); 8] = [
         ("dropped", |ticket, _| drop(ticket), BreakerState::HalfOpen),
         ("neutral", |ticket, _| ticket.neutral(), BreakerState::HalfOpen),
         (
@@ -124,12 +124,37 @@ fn the_probe_slot_is_free_after_every_way_a_call_can_end() {
             },
             BreakerState::Closed,
         ),
+        (
+            "ran over its limit, then served all the same",
+            |mut ticket, now| {
+                assert!(ticket.runs_over(now) && !ticket.is_probe());
+                ticket.commit();
+                ticket.success(now + 40 * SECOND);
+            },
+            BreakerState::Open,
+        ),
     ];
     for (way, end, state) in ways {
         let (cell, _) = opened(now);
         end(cell.admit(later).unwrap(), later);
         assert_eq!(cell.page(later).breaker.state, state, "{way}");
         assert!(cell.admit(later + 100 * SECOND).is_ok(), "{way}");
+    }
+}
+
+#[test]
+fn a_call_that_is_no_probe_is_judged_by_its_end_however_long_it_runs() {
+    let now = clock::now();
+    for (end, failures) in
+        [(Ticket::failure as fn(Ticket, Instant), 2), (Ticket::success, 0), (|ticket, _| drop(ticket), 1)]
+    {
+        let cell = solo(Arc::new(()));
+        cell.admit(now).unwrap().failure(now);
+        let mut ticket = cell.admit(now).unwrap();
+        assert!(!ticket.runs_over(now));
+        assert_eq!(cell.page(now).breaker.failures, 1);
+        end(ticket, now);
+        assert_eq!(cell.page(now).breaker.failures, failures);
     }
 }
 

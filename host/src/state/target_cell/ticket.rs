@@ -28,17 +28,17 @@ impl Ticket {
     }
 
     /// It ended well.
-    pub fn success(self, now: Instant) {
+    pub fn success(mut self, now: Instant) {
         self.settle(Lesson::Success, now);
     }
 
     /// One counted failure.
-    pub fn failure(self, now: Instant) {
+    pub fn failure(mut self, now: Instant) {
         self.settle(Lesson::Failure, now);
     }
 
     /// A failure that opens the breaker at once.
-    pub fn open(self, now: Instant) {
+    pub fn open(mut self, now: Instant) {
         self.settle(Lesson::Open, now);
     }
 
@@ -57,7 +57,17 @@ impl Ticket {
         self.ticket.as_ref().is_some_and(breaker::Ticket::is_probe)
     }
 
-    fn settle(mut self, lesson: Lesson, now: Instant) {
+    /// The call runs on beyond a limit of its own. A probe has failed by that, so that others need not wait for it, and
+    /// what becomes of it teaches nothing any more; any other call is judged by its end. Gives whether it was the probe.
+    pub fn runs_over(&mut self, now: Instant) -> bool {
+        let probe = self.is_probe();
+        if probe {
+            self.settle(Lesson::Failure, now);
+        }
+        probe
+    }
+
+    fn settle(&mut self, lesson: Lesson, now: Instant) {
         let Some(ticket) = self.ticket.take() else {
             return;
         };
