@@ -2,7 +2,9 @@
 //!
 //! It looks, gives work away, and takes results in; it never waits for one plugin while another has news.
 
+mod anew;
 mod apply;
+mod roll_back;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +18,10 @@ use tokio_util::task::TaskTracker;
 
 use super::bundled::Bundled;
 use super::engine::Host;
-use super::entry::Entry;
+use super::entry::{Entry, Previous};
 use super::folder::{Found, Scan};
 use super::job::{Done, JOBS, Shop, Task, Version, Work};
-use super::last_good::LastGood;
+use super::last_good::{Change, LastGood};
 use super::options::PluginOptions;
 use super::registry::{Board, Command, Setup, StartError};
 use super::set::PluginSet;
@@ -51,6 +53,8 @@ pub struct Keeper {
     done: mpsc::Sender<Done>,
     results: mpsc::Receiver<Done>,
     rescans: u32,
+    /// Jobs that were ever given away.
+    jobs: u64,
     folder_said: bool,
     /// Files beyond the bound at the last look.
     left_out: usize,
@@ -114,6 +118,7 @@ impl Keeper {
             done,
             results,
             rescans: 0,
+            jobs: 0,
             folder_said: false,
             left_out: 0,
             wake: None,
@@ -127,7 +132,7 @@ impl Keeper {
     async fn first_look(&mut self) {
         self.starting = true;
         self.look().await;
-        while self.entries.values().any(|entry| entry.working) {
+        while self.entries.values().any(|entry| entry.job.is_some()) {
             let Some(done) = self.results.recv().await else {
                 break;
             };
@@ -148,7 +153,10 @@ impl Keeper {
                 () = stop.cancelled() => return,
                 Some(command) = self.inbox.recv() => self.command(command).await,
                 Some(done) = self.results.recv() => self.apply(done),
-                () = trouble.notified() => self.roll_back(),
+                () = trouble.notified() => {
+                    self.roll_back();
+                    self.show();
+                }
                 () = bell.notified() => {
                     tokio::time::sleep(COALESCE).await;
                     self.look().await;
@@ -178,17 +186,24 @@ impl Keeper {
             self.bundled.of(kind).pool().sweep(now);
         }
         let probation = self.setup.plugins.probation;
+        let mut proven = Vec::new();
         for entry in self.entries.values_mut() {
             let Some(running) = &entry.running else { continue };
             running.pool().sweep(now);
             // A plugin is only rolled back in its first minutes.
-            if !entry.working && now.duration_since(running.history().began) >= probation {
-                entry.previous = None;
+            if entry.job.is_none()
+                && now.duration_since(running.history().began) >= probation
+                && entry.previous.take().is_some()
+            {
+                proven.push(entry.name.clone());
             }
             // Coming back is by instances of its own.
-            if let Some(previous) = &entry.previous {
+            if let Some(Previous::Loaded(previous)) = &entry.previous {
                 previous.pool().clear();
             }
+        }
+        for name in proven {
+            self.on_disk(&name, Change::Proven);
         }
     }
 
@@ -308,23 +323,29 @@ impl Keeper {
 
     /// Gives the work on one file away.
     fn begin(&mut self, file: &Arc<str>) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+        let (Some(entry), Some(found)) = (self.entries.get(file), self.found.get(file)) else {
             return;
         };
         let running = entry.running.iter().map(|plugin| Version::of(plugin));
-        let known = running.chain(entry.refused.clone()).collect();
-        entry.working = true;
-        let task = Task { found: found.clone(), known };
+        let known = running.chain(entry.refused.iter().map(|refused| refused.version().clone())).collect();
+        let task = Task { found: found.clone(), known, idle: entry.running.is_none() };
         self.spawn(file.clone(), Work::Look(task));
     }
 
-    fn spawn(&self, file: Arc<str>, work: Work) {
+    /// Of a file that has an entry.
+    fn spawn(&mut self, file: Arc<str>, work: Work) {
+        let Some(entry) = self.entries.get_mut(&file) else {
+            return;
+        };
+        self.jobs += 1;
+        let job = self.jobs;
+        entry.job = Some(job);
         let (shop, done) = (self.shop.clone(), self.done.clone());
         // Boxed: with a whole guest call inside, the future is too large to be moved about.
         self.shop.tracker.spawn(Box::pin(async move {
             let what = shop.work(work).await;
             // A keeper that is gone needs no results.
-            let _ = done.send(Done { file, epoch: shop.epoch, what }).await;
+            let _ = done.send(Done { file, job, epoch: shop.epoch, what }).await;
         }));
     }
 }
@@ -332,3 +353,7 @@ impl Keeper {
 fn earlier(one: Option<Instant>, other: Instant) -> Option<Instant> {
     Some(one.map_or(other, |one| one.min(other)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+mod tests;
