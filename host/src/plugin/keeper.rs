@@ -34,6 +34,11 @@ use crate::files::Events;
 const COALESCE: Duration = Duration::from_millis(20);
 /// Every so many rescans each file is read, whatever its signature says.
 const READ_EVERY: u32 = 12;
+/// A folder that took the place of another and is empty is one without plugins after so many rescans.
+const EMPTY: u32 = 6;
+/// The folder, in log lines and on the page.
+const GONE: &str = "is gone or cannot be read; what runs is kept";
+const EMPTIED: &str = "is another one now, and empty; what runs is kept for a few rescans more";
 /// What is watched, in words.
 const FOLDER: &str = "the plugins folder";
 
@@ -55,13 +60,25 @@ pub struct Keeper {
     rescans: u32,
     /// Jobs that were ever given away.
     jobs: u64,
-    folder_said: bool,
+    folder: Folder,
+    /// Since when the folder is another one than that of what runs, and empty.
+    empty_since: Option<Instant>,
     /// Files beyond the bound at the last look.
     left_out: usize,
     /// The earliest time at which something is due.
     wake: Option<Instant>,
     /// The first look is under way: nothing is published, nothing waits to settle.
     starting: bool,
+}
+
+/// The folder at the last look, as far as something runs that may not be in it.
+#[derive(Debug, PartialEq, Eq)]
+enum Folder {
+    Here,
+    /// In the words of the system.
+    Gone(String),
+    /// Another one is in its place, and empty.
+    Emptied,
 }
 
 /// A keeper and what it shows.
@@ -103,7 +120,8 @@ impl Keeper {
             places: Arc::new(Semaphore::new(JOBS)),
             epoch: 0,
         };
-        let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
+        let board =
+            Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone(), folder: None }));
         let mut keeper = Self {
             events: Events::new(FOLDER, &setup.plugins.dir, bell.clone()),
             setup,
@@ -119,7 +137,8 @@ impl Keeper {
             results,
             rescans: 0,
             jobs: 0,
-            folder_said: false,
+            folder: Folder::Here,
+            empty_since: None,
             left_out: 0,
             wake: None,
             starting: true,
@@ -225,30 +244,36 @@ impl Keeper {
         self.wake = None;
         match scan {
             Ok(scan) => {
-                if self.folder_said {
-                    self.folder_said = false;
-                    tracing::info!(dir = %self.setup.plugins.dir.display(), "the plugins folder is back");
-                }
                 self.events.arm(Some(scan.identity));
                 self.take_in(&scan, now);
                 self.unload_missing(&scan, now);
+                self.say(if self.empty_since.is_some() { Folder::Emptied } else { Folder::Here });
             }
             Err(error) => {
                 self.events.arm(None);
-                self.say_gone(&error);
+                self.say(Folder::Gone(error.to_string()));
             }
         }
         self.begin_due(now);
         self.show();
     }
 
-    fn say_gone(&mut self, error: &std::io::Error) {
+    /// Tells once of a folder that is not what runs.
+    fn say(&mut self, folder: Folder) {
         let runs = self.entries.values().any(|entry| entry.running.is_some());
-        if runs && !self.folder_said {
-            self.folder_said = true;
-            let dir = self.setup.plugins.dir.display();
-            tracing::warn!(%dir, %error, "the plugins folder is gone or cannot be read; what runs is kept");
+        let folder = if runs { folder } else { Folder::Here };
+        if folder == self.folder {
+            return;
         }
+        let dir = self.setup.plugins.dir.display();
+        match (&folder, &self.folder) {
+            (Folder::Here, _) if !runs => {}
+            (Folder::Here, _) => tracing::info!(%dir, "the plugins folder is back"),
+            (Folder::Gone(_), Folder::Gone(_)) => {}
+            (Folder::Gone(error), _) => tracing::warn!(%dir, %error, "the plugins folder {GONE}"),
+            (Folder::Emptied, _) => tracing::warn!(%dir, "the plugins folder {EMPTIED}"),
+        }
+        self.folder = folder;
     }
 
     fn take_in(&mut self, scan: &Scan, now: Instant) {
@@ -283,15 +308,22 @@ impl Keeper {
     }
 
     /// Unloads what has been missing for long enough. A folder that was replaced and is empty is one whose
-    /// files have not come yet: it unloads nothing.
+    /// files have not come yet: it unloads nothing, until it has stayed so.
     fn unload_missing(&mut self, scan: &Scan, now: Instant) {
         let (settle, rescan) = (self.setup.plugins.settle, self.setup.plugins.rescan);
+        let elsewhere = |entry: &Entry| entry.running.is_some() && entry.was_elsewhere(scan.identity);
+        let emptied = scan.files.is_empty() && self.entries.values().any(elsewhere);
+        self.empty_since = emptied.then(|| self.empty_since.unwrap_or(now));
+        let empty_until = self.empty_since.map(|since| since + rescan * EMPTY).filter(|until| now < *until);
         let mut gone = Vec::new();
         for (file, entry) in &mut self.entries {
             if self.found.contains_key(file) || entry.state == PluginState::Removed {
                 continue;
             }
-            if scan.files.is_empty() && entry.was_elsewhere(scan.identity) {
+            if let Some(until) = empty_until
+                && entry.was_elsewhere(scan.identity)
+            {
+                self.wake = earlier(self.wake, until);
                 continue;
             }
             let at = entry.missing(scan.identity, settle, rescan, now);

@@ -11,7 +11,7 @@ use super::super::options::PluginOptions;
 use super::super::registry::{Setup, StartError};
 use super::super::set::PluginSet;
 use super::super::watch::Reload;
-use super::Keeper;
+use super::{Folder, Keeper};
 use crate::clock;
 
 /// So long a configuration waits for files whose version of before does not take its targets.
@@ -85,8 +85,15 @@ impl Keeper {
         }
     }
 
+    /// What runs is kept where the other folder is not there, as where a folder is suddenly gone.
     async fn move_to_other_folder(&mut self) {
         self.events = super::Events::new(super::FOLDER, &self.setup.plugins.dir, self.bell.clone());
+        if let Err(error) = self.shop.scan(self.setup.plugins.dir.clone()).await {
+            self.found.clear();
+            self.configure_anew().await;
+            self.say(Folder::Gone(error.to_string()));
+            return;
+        }
         let before = std::mem::take(&mut self.entries);
         for entry in before.values().filter(|entry| entry.running.is_some()) {
             self.shop.watch.reloaded(&entry.name, Reload::Removed);

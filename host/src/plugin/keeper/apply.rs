@@ -12,7 +12,7 @@ use super::super::rejection::Rejection;
 use super::super::set::PluginSet;
 use super::super::status::{PluginState, RejectionStatus};
 use super::super::watch::Reload;
-use super::Keeper;
+use super::{EMPTIED, Folder, GONE, Keeper};
 use crate::clock;
 
 /// Removed files the page still shows.
@@ -170,7 +170,10 @@ impl Keeper {
         entry.rejection = Some(status.clone());
         let name = entry.name.clone();
         self.show();
-        self.shop.watch.reloaded(&name, Reload::Rejected { reason: status.reason, message: &status.message });
+        self.shop.watch.reloaded(
+            &name,
+            Reload::Rejected { digest: digest.as_deref(), reason: status.reason, message: &status.message },
+        );
     }
 
     fn restore(&mut self, file: &Arc<str>) {
@@ -276,5 +279,11 @@ impl Keeper {
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         board.entries = self.entries.values().cloned().collect();
         board.bundled = self.bundled.clone();
+        let dir = self.setup.plugins.dir.display();
+        board.folder = match &self.folder {
+            Folder::Here => None,
+            Folder::Gone(error) => Some(format!("{dir} {GONE}: {error}")),
+            Folder::Emptied => Some(format!("{dir} {EMPTIED}")),
+        };
     }
 }
