@@ -63,11 +63,12 @@ async fn a_file_that_is_deleted_while_it_is_admitted_does_not_run_again() {
     let mut keeper = keeper(&bench).await;
     bench.put("a.wasm", &variant(PluginKind::Router, 2));
     keeper.look_until("nothing began", |keeper| keeper.entry("a.wasm").job.is_some()).await;
+    let late = keeper.results.recv().await.unwrap();
     std::fs::remove_file(bench.path("a.wasm")).unwrap();
     keeper
         .look_until("it was not unloaded", |keeper| keeper.entry("a.wasm").state == PluginState::Removed)
         .await;
-    keeper.take_result().await;
+    keeper.apply(late);
     assert_eq!((keeper.digest("a.wasm"), keeper.entry("a.wasm").state), (None, PluginState::Removed));
 }
 
@@ -79,6 +80,7 @@ async fn a_file_that_is_missing_when_it_is_admitted_begins_to_run_only_once_it_i
     let mut keeper = keeper(&bench).await;
     bench.put("a.wasm", &two);
     keeper.look_until("nothing began", |keeper| keeper.entry("a.wasm").job.is_some()).await;
+    let late = keeper.results.recv().await.unwrap();
     // From here on no time that passes unloads it.
     bench.settings.settle = Duration::from_secs(600);
     keeper.setup.plugins.settle = bench.settings.settle;
@@ -86,7 +88,7 @@ async fn a_file_that_is_missing_when_it_is_admitted_begins_to_run_only_once_it_i
     std::fs::rename(bench.path("a.wasm"), &away).unwrap();
     keeper.look().await;
     let before = keeper.digest("a.wasm");
-    keeper.take_result().await;
+    keeper.apply(late);
     assert_eq!(keeper.digest("a.wasm"), before, "what is not there began to run");
     keeper.setup.plugins.settle = Duration::ZERO;
     std::fs::rename(&away, bench.path("a.wasm")).unwrap();
