@@ -79,6 +79,7 @@ mod scenarios_after;
 mod scenarios_before;
 mod sdks;
 mod smoke;
+mod start_ended;
 mod status_page;
 mod storm;
 mod tags_in_body;

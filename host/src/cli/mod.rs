@@ -126,6 +126,8 @@ pub fn main() -> ExitCode {
         }
         Command::Mock(args) => return runtime.block_on(crate::mock::run(args, &mut out)),
     };
+    // All that has to be written is; a plugin that is being compiled cannot be stopped, and is not waited for.
+    runtime.shutdown_background();
     match done {
         Ok(exit) => ExitCode::from(exit.code()),
         // `| head` has seen enough. What the answer would have been nobody was told, so that it is none of ours.

@@ -10,7 +10,13 @@ use super::Exit;
 use crate::config;
 use crate::gateway::{Gateway, Outside};
 
-/// Runs until SIGTERM or SIGINT, then goes down in order; a second signal ends it at once. The file is watched,
+fn ended_early(err: &mut dyn Write) -> io::Result<Exit> {
+    writeln!(err, "sluice: a signal ended it before it served")?;
+    Ok(Exit::Done)
+}
+
+/// Runs until SIGTERM or SIGINT, then goes down in order; a second signal ends it at once, as does the first
+/// where it has not begun to serve. The file is watched,
 /// and read again at once on SIGHUP. Mistakes of the
 /// configuration go to `err`; a start that fails is [`Exit::No`].
 ///
@@ -30,7 +36,13 @@ pub async fn run(path: &Path, err: &mut dyn Write) -> io::Result<Exit> {
     let mut hangup = signal(SignalKind::hangup())?;
     let out = Box::new(io::stdout());
     let outside = Outside { out, process_log: true, dial: None, sources: Some(sources) };
-    let gateway = match Gateway::start(loaded.config, outside).await {
+    let started = tokio::select! {
+        started = Gateway::start(loaded.config, outside) => started,
+        // Nobody was let in yet, so there is nothing to wait for.
+        _ = terminate.recv() => return ended_early(err),
+        _ = interrupt.recv() => return ended_early(err),
+    };
+    let gateway = match started {
         Ok(gateway) => gateway,
         Err(error) => {
             writeln!(err, "sluice: {error}")?;

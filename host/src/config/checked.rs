@@ -45,6 +45,8 @@ pub struct Config {
     pub routes: BTreeMap<Arc<str>, Arc<Route>>,
     /// The plugins folder and the limits of a call.
     pub plugins: Plugins,
+    /// Somebody named that folder: it is not the one by default.
+    pub plugins_dir_named: bool,
     /// Last good plugin bytes and record spool.
     pub state_dir: PathBuf,
     /// Breakers and cool-downs.

@@ -55,6 +55,29 @@ impl PartialEq for RecordPlace {
     }
 }
 
+impl Records {
+    /// What lies in the one `state_dir` by default lies in the other.
+    pub fn follow_state_dir(&mut self, from: &Path, to: &Path) {
+        let follow = |path: &mut PathBuf, default: fn(&Path) -> PathBuf| {
+            if *path == default(from) {
+                *path = default(to);
+            }
+        };
+        if let RecordPlace::Sqlite(path) = &mut self.place {
+            follow(path, sqlite_by_default);
+        }
+        follow(&mut self.spool.dir, spool_by_default);
+    }
+}
+
+fn sqlite_by_default(state_dir: &Path) -> PathBuf {
+    state_dir.join("records.sqlite")
+}
+
+fn spool_by_default(state_dir: &Path) -> PathBuf {
+    state_dir.join("records-spool")
+}
+
 pub(super) fn read(field: &Field<'_>, state_dir: &Path) -> Option<Records> {
     field.node().filter(|node| !node.is_null())?;
     Some(field.map(|m| {
@@ -70,7 +93,7 @@ pub(super) fn read(field: &Field<'_>, state_dir: &Path) -> Option<Records> {
                 )
                 .unwrap_or(Some(KEPT)),
             spool: m.get("spool").map(|m| Spool {
-                dir: m.get("dir").path().unwrap_or_else(|| state_dir.join("records-spool")),
+                dir: m.get("dir").path().unwrap_or_else(|| spool_by_default(state_dir)),
                 max: m.get("max").size(64 * KIB..=TIB).unwrap_or(256 * MIB),
             }),
         }
@@ -95,6 +118,6 @@ fn place(m: &Map<'_>, state_dir: &Path) -> RecordPlace {
             }
             RecordPlace::Postgres(url)
         }
-        None => RecordPlace::Sqlite(path.unwrap_or_else(|| state_dir.join("records.sqlite"))),
+        None => RecordPlace::Sqlite(path.unwrap_or_else(|| sqlite_by_default(state_dir))),
     }
 }

@@ -37,7 +37,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         queue: m.get("queue").count(0..=1_000_000).unwrap_or(256),
         queue_wait: m.get("queue_wait").duration(Duration::ZERO).unwrap_or(secs(5)),
     });
-    let plugins = plugins(&m.get("plugins"));
+    let (plugins, plugins_dir_named) = plugins(&m.get("plugins"));
     m.whole().cx.plugin_names.in_folder(&plugins.dir);
     let accounts = upstream::read_all(&m.require("upstreams"), gates);
     let defaults = m.get("defaults").map(route::Settings::read);
@@ -61,6 +61,7 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
         targets: routes.targets,
         routes: routes.routes,
         plugins,
+        plugins_dir_named,
         records: records::read(&m.get("records"), &state_dir),
         traces: traces::read(&m.get("traces")),
         state_dir,
@@ -98,17 +99,23 @@ fn sections(m: &Map<'_>, file: &Path) -> Config {
     config
 }
 
-fn plugins(field: &Field<'_>) -> Plugins {
-    field.map(|m| Plugins {
-        dir: m.get("dir").path().unwrap_or_else(|| field.cx.at("plugins.d")),
-        headers: m.get("headers").header_names(Use::Plugins),
-        deadline: m.get("deadline").duration(SOME).unwrap_or(Duration::from_millis(10)),
-        memory: m.get("memory").plugin_memory().unwrap_or(16 * MIB),
-        concurrency: m.get("concurrency").plugin_concurrency().unwrap_or_else(twice_the_cores),
-        settle: m.get("settle").duration(Duration::ZERO).unwrap_or(Duration::from_millis(200)),
-        rescan: m.get("rescan").duration(SOME).unwrap_or(secs(5)),
-        probation: m.get("probation").duration(Duration::ZERO).unwrap_or(secs(300)),
-        max_file: m.get("max_file").plugin_file().unwrap_or(64 * MIB),
+/// And whether its folder is named.
+fn plugins(field: &Field<'_>) -> (Plugins, bool) {
+    field.map(|m| {
+        let dir = m.get("dir");
+        let named = dir.is_set();
+        let plugins = Plugins {
+            dir: dir.path().unwrap_or_else(|| field.cx.at("plugins.d")),
+            headers: m.get("headers").header_names(Use::Plugins),
+            deadline: m.get("deadline").duration(SOME).unwrap_or(Duration::from_millis(10)),
+            memory: m.get("memory").plugin_memory().unwrap_or(16 * MIB),
+            concurrency: m.get("concurrency").plugin_concurrency().unwrap_or_else(twice_the_cores),
+            settle: m.get("settle").duration(Duration::ZERO).unwrap_or(Duration::from_millis(200)),
+            rescan: m.get("rescan").duration(SOME).unwrap_or(secs(5)),
+            probation: m.get("probation").duration(Duration::ZERO).unwrap_or(secs(300)),
+            max_file: m.get("max_file").plugin_file().unwrap_or(64 * MIB),
+        };
+        (plugins, named)
     })
 }
 

@@ -214,11 +214,48 @@ impl Reloader {
 /// restart.
 fn keep_what_cannot_change(config: &mut Config, running: &Config) -> Vec<&'static str> {
     let mut keys = Vec::new();
-    // The last good versions of the plugins that run are there.
+    // The last good versions of the plugins that run are there, and by default the records.
     if config.state_dir != running.state_dir {
+        if let Some(records) = &mut config.records {
+            records.follow_state_dir(&config.state_dir, &running.state_dir);
+        }
         config.state_dir.clone_from(&running.state_dir);
         config.shown = config.shown.with("state_dir", &running.state_dir.to_string_lossy());
         keys.push("state_dir");
     }
     keys
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::config::{self, RecordPlace, Records};
+
+    fn config(state_dir: &str, records: &str) -> Config {
+        let text = format!(
+            "state_dir: {state_dir}\nrecords: {records}\nupstreams: {{a: {{base_url: 'http://127.0.0.1:9', models: {{m: {{}}}}}}}}\nroutes: {{r: {{targets: [a/m]}}}}\n"
+        );
+        config::parse(&text, Path::new("/etc/test.yaml"), &|_| None).unwrap().config
+    }
+
+    #[test]
+    fn records_that_follow_the_state_dir_wait_for_the_restart_that_it_waits_for() {
+        let running = config("/one", "{}");
+        let cases = [
+            ("{}", "/one/records.sqlite", "/one/records-spool"),
+            ("{sqlite: /here/it.sqlite}", "/here/it.sqlite", "/one/records-spool"),
+            ("{spool: {dir: /here/spool}}", "/one/records.sqlite", "/here/spool"),
+        ];
+        for (records, sqlite, spool) in cases {
+            let mut new = config("/two", records);
+            assert_eq!(keep_what_cannot_change(&mut new, &running), ["state_dir"]);
+            let Some(Records { place: RecordPlace::Sqlite(place), spool: waits, .. }) = new.records else {
+                unreachable!("{records} is a file")
+            };
+            assert_eq!((place, waits.dir), (PathBuf::from(sqlite), PathBuf::from(spool)), "{records}");
+        }
+    }
 }

@@ -45,9 +45,11 @@ impl PluginWatch for Watch {
     fn reloaded(&self, plugin: &str, change: Reload<'_>) {
         let change = match change {
             Reload::Loaded { digest } => PluginChange::Loaded { digest: digest.into() },
-            Reload::Rejected { reason, message } => {
-                PluginChange::Rejected { digest: None, fault: fault(reason), message: message.to_owned() }
-            }
+            Reload::Rejected { digest, reason, message } => PluginChange::Rejected {
+                digest: digest.map(Into::into),
+                fault: fault(reason),
+                message: message.to_owned(),
+            },
             Reload::Removed => PluginChange::Removed,
             Reload::RolledBack { digest } => PluginChange::RolledBack { digest: digest.into() },
         };

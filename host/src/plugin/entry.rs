@@ -16,6 +16,33 @@ const UNFINISHED: u32 = 3;
 /// A file that is gone is missed for so many settle times before it is unloaded.
 const MISSING: u32 = 2;
 
+/// What a version that fails real calls gives way to.
+#[derive(Debug, Clone)]
+pub enum Previous {
+    /// It ran in this process.
+    Loaded(Arc<Plugin>),
+    /// It ran before the last start, and is kept on disk.
+    Kept,
+}
+
+/// A version that is not looked at again.
+#[derive(Debug, Clone)]
+pub enum Refused {
+    /// It was never run.
+    AtAdmission(Version),
+    /// It ran, failed, and was rolled back.
+    InService(Version),
+}
+
+impl Refused {
+    /// Which.
+    pub fn version(&self) -> &Version {
+        match self {
+            Self::AtAdmission(version) | Self::InService(version) => version,
+        }
+    }
+}
+
 /// One file.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -28,13 +55,13 @@ pub struct Entry {
     /// What runs.
     pub running: Option<Arc<Plugin>>,
     /// What ran before it, for a roll-back.
-    pub previous: Option<Arc<Plugin>>,
+    pub previous: Option<Previous>,
     /// As the page has it, but for set aside.
     pub state: PluginState,
     /// The last refusal.
     pub rejection: Option<RejectionStatus>,
     /// What was refused last.
-    pub refused: Option<Version>,
+    pub refused: Option<Refused>,
     /// Calls rely on it: it was there when the gateway started, or has run since. Only of such a plugin is it
     /// told that it is missing; a new file that is no good changes nothing.
     pub relied_on: bool,
@@ -42,8 +69,8 @@ pub struct Entry {
     quiet_since: Instant,
     handled: Option<Fingerprint>,
     not_before: Option<Instant>,
-    /// A job is at work on it.
-    pub working: bool,
+    /// Number of the job that is at work on it.
+    pub job: Option<u64>,
     missing_since: Option<Instant>,
     identity: (u64, u64),
 }
@@ -72,7 +99,7 @@ impl Entry {
             quiet_since: now,
             handled: None,
             not_before: None,
-            working: false,
+            job: None,
             missing_since: None,
             identity,
         }
@@ -91,7 +118,7 @@ impl Entry {
 
     /// When to read it; none: nothing about it is new, or a job is at it already.
     pub fn due(&self, settle: Duration) -> Option<Instant> {
-        if self.working || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen) {
+        if self.job.is_some() || self.missing_since.is_some() || self.handled.as_ref() == Some(&self.seen) {
             return None;
         }
         let settled = self.quiet_since + settle;
@@ -134,6 +161,19 @@ impl Entry {
     /// Read it again whatever its signature says.
     pub fn doubt(&mut self) {
         self.handled = None;
+    }
+
+    /// What was refused is judged anew, and at once: its judge is another. What failed real calls stays refused.
+    pub fn appeal(&mut self) {
+        if matches!(self.refused, Some(Refused::InService(_))) {
+            return;
+        }
+        (self.refused, self.handled, self.not_before) = (None, None, None);
+    }
+
+    /// It was not there when the folder was looked at last.
+    pub fn is_missing(&self) -> bool {
+        self.missing_since.is_some()
     }
 
     /// When a file that looks unfinished has had its time.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluice_core::facts::TargetFacts;
 use tokio::sync::{Notify, Semaphore};
@@ -11,7 +12,7 @@ use super::admission::{admit, try_out};
 use super::compiled::{Bounds, digest};
 use super::engine::Host;
 use super::folder::{self, Fingerprint, Found, NotRead};
-use super::last_good::{LastGood, Source};
+use super::last_good::{LastGood, Source, Standing};
 use super::loaded::{History, Parts, Plugin};
 use super::options::PluginOptions;
 use super::rejection::Rejection;
@@ -20,6 +21,8 @@ use crate::config;
 
 /// Files worked on at a time. Compiling has fewer places; this bounds bytes held meanwhile.
 pub const JOBS: usize = 4;
+/// So long the disk may take to say what is kept there; a plugin does not wait longer to be looked at.
+const DISK: Duration = Duration::from_secs(2);
 
 /// What every job needs.
 #[derive(Clone)]
@@ -48,6 +51,8 @@ pub struct Shop {
 pub struct Done {
     /// File name of the entry.
     pub file: Arc<str>,
+    /// Number of the job: only the entry that waits for it takes its result.
+    pub job: u64,
     /// Of [`Shop::epoch`].
     pub epoch: u64,
     /// What came of it.
@@ -80,6 +85,8 @@ pub enum What {
         plugin: Box<Plugin>,
         /// What it was made of.
         source: Source,
+        /// Nothing ran, but what last ran was another version, which is kept on disk.
+        after_kept: bool,
     },
     /// It was refused.
     Refused {
@@ -95,7 +102,7 @@ pub enum What {
     /// What last ran was found on disk and runs; none: there was nothing that does.
     Restored(Option<Box<Plugin>>),
     /// The version before runs again, or does not.
-    RolledBack(Result<Box<Plugin>, Rejection>),
+    RolledBack(Option<Box<Plugin>>),
 }
 
 /// What a plugin is: its bytes and how they are run. Another sidecar makes another version of the same bytes.
@@ -120,6 +127,8 @@ pub struct Task {
     pub found: Found,
     /// What needs no further look: what runs, and what was refused.
     pub known: Vec<Version>,
+    /// Nothing of it runs: then it counts what is kept on disk of those that did.
+    pub idle: bool,
 }
 
 /// What there is to do about a file.
@@ -130,6 +139,8 @@ pub enum Work {
     Restore(Found),
     /// Run this older version again.
     RollBack(Arc<Plugin>),
+    /// Run the version again that ran before the last start.
+    RollBackToKept(Found),
 }
 
 impl Shop {
@@ -141,11 +152,15 @@ impl Shop {
             Work::Look(task) => self.look(task).await,
             Work::Restore(found) => self.restore(&found).await,
             Work::RollBack(to) => self.roll_back(&to).await,
+            Work::RollBackToKept(found) => {
+                let name = found.name.clone();
+                What::RolledBack(self.kept(&found, move |disk| disk.load_before(&name)).await)
+            }
         }
     }
 
     pub(super) async fn look(&self, task: Task) -> What {
-        let Task { found, known } = task;
+        let Task { found, known, idle } = task;
         let fingerprint = found.fingerprint.clone();
         let refused = |options: Arc<PluginOptions>, digest, rejection| What::Refused {
             fingerprint: fingerprint.clone(),
@@ -174,31 +189,55 @@ impl Shop {
         if known.contains(&version) {
             return What::Known { fingerprint, version };
         }
+        let standing = if idle { self.standing(&found, &source, &digest).await } else { Standing::Unknown };
+        if standing == Standing::Failed {
+            return refused(options, Some(digest), Rejection::RolledBack(self.plugins.probation));
+        }
+        let after_kept = standing == Standing::After;
         match self.admit(&found, &options, source.bytes.clone(), digest.clone()).await {
-            Ok(plugin) => What::Admitted { fingerprint, plugin: Box::new(plugin), source },
+            Ok(plugin) => What::Admitted { fingerprint, plugin: Box::new(plugin), source, after_kept },
             Err(rejection) => refused(options, Some(digest), rejection),
         }
     }
 
-    async fn restore(&self, found: &Found) -> What {
+    /// What the disk knows of a version of which nothing runs. A disk that does not answer knows nothing.
+    async fn standing(&self, found: &Found, source: &Source, digest: &Arc<str>) -> Standing {
         let (last_good, name) = (self.last_good.clone(), found.name.clone());
-        let loading = self.tracker.spawn_blocking(move || last_good.load(&name));
-        let Ok(Some(source)) = loading.await else {
-            return What::Restored(None);
-        };
+        let (sidecar, digest) = (source.sidecar.clone(), digest.clone());
+        let asking =
+            self.tracker.spawn_blocking(move || last_good.standing(&name, &digest, sidecar.as_deref()));
+        match tokio::time::timeout(DISK, asking).await {
+            Ok(Ok(standing)) => standing,
+            Ok(Err(_)) | Err(_) => Standing::Unknown,
+        }
+    }
+
+    async fn restore(&self, found: &Found) -> What {
+        let name = found.name.clone();
+        What::Restored(self.kept(found, move |disk| disk.load(&name)).await)
+    }
+
+    /// Admits what is kept on disk for a file.
+    async fn kept(
+        &self,
+        found: &Found,
+        load: impl FnOnce(&LastGood) -> Option<Source> + Send + 'static,
+    ) -> Option<Box<Plugin>> {
+        let last_good = self.last_good.clone();
+        let source = self.tracker.spawn_blocking(move || load(&last_good)).await.ok()??;
         let path = found.path.with_extension("yaml");
         let sidecar = source.sidecar.as_deref().map(|text| config::sidecar(text, &path)).transpose();
         // It was read as one before; if this host reads it otherwise, it is not the version that ran.
-        let Ok(sidecar) = sidecar else { return What::Restored(None) };
+        let sidecar = sidecar.ok()?;
         let options = Arc::new(PluginOptions::of(&self.plugins, Arc::new(sidecar.unwrap_or_default())));
         let digest = digest(&source.bytes);
-        What::Restored(self.admit(found, &options, source.bytes, digest).await.ok().map(Box::new))
+        self.admit(found, &options, source.bytes, digest).await.ok().map(Box::new)
     }
 
     /// With its own history, for the targets of now.
     async fn roll_back(&self, to: &Plugin) -> What {
         let parts = self.again(to);
-        What::RolledBack(try_out(self.host, parts).await.map(Box::new))
+        What::RolledBack(try_out(self.host, parts).await.ok().map(Box::new))
     }
 
     /// The same version with what is configured now.

@@ -2,7 +2,9 @@
 //!
 //! It looks, gives work away, and takes results in; it never waits for one plugin while another has news.
 
+mod anew;
 mod apply;
+mod roll_back;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,10 +18,10 @@ use tokio_util::task::TaskTracker;
 
 use super::bundled::Bundled;
 use super::engine::Host;
-use super::entry::Entry;
+use super::entry::{Entry, Previous};
 use super::folder::{Found, Scan};
 use super::job::{Done, JOBS, Shop, Task, Version, Work};
-use super::last_good::LastGood;
+use super::last_good::{Change, LastGood};
 use super::options::PluginOptions;
 use super::registry::{Board, Command, Setup, StartError};
 use super::set::PluginSet;
@@ -32,6 +34,11 @@ use crate::files::Events;
 const COALESCE: Duration = Duration::from_millis(20);
 /// Every so many rescans each file is read, whatever its signature says.
 const READ_EVERY: u32 = 12;
+/// A folder that took the place of another and is empty is one without plugins after so many rescans.
+const EMPTY: u32 = 6;
+/// The folder, in log lines and on the page.
+const GONE: &str = "is gone or cannot be read; what runs is kept";
+const EMPTIED: &str = "is another one now, and empty; what runs is kept for a few rescans more";
 /// What is watched, in words.
 const FOLDER: &str = "the plugins folder";
 
@@ -51,13 +58,27 @@ pub struct Keeper {
     done: mpsc::Sender<Done>,
     results: mpsc::Receiver<Done>,
     rescans: u32,
-    folder_said: bool,
+    /// Jobs that were ever given away.
+    jobs: u64,
+    folder: Folder,
+    /// Since when the folder is another one than that of what runs, and empty.
+    empty_since: Option<Instant>,
     /// Files beyond the bound at the last look.
     left_out: usize,
     /// The earliest time at which something is due.
     wake: Option<Instant>,
     /// The first look is under way: nothing is published, nothing waits to settle.
     starting: bool,
+}
+
+/// The folder at the last look, as far as something runs that may not be in it.
+#[derive(Debug, PartialEq, Eq)]
+enum Folder {
+    Here,
+    /// In the words of the system.
+    Gone(String),
+    /// Another one is in its place, and empty.
+    Emptied,
 }
 
 /// A keeper and what it shows.
@@ -99,7 +120,8 @@ impl Keeper {
             places: Arc::new(Semaphore::new(JOBS)),
             epoch: 0,
         };
-        let board = Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone() }));
+        let board =
+            Arc::new(Mutex::new(Board { entries: Vec::new(), bundled: bundled.clone(), folder: None }));
         let mut keeper = Self {
             events: Events::new(FOLDER, &setup.plugins.dir, bell.clone()),
             setup,
@@ -114,7 +136,9 @@ impl Keeper {
             done,
             results,
             rescans: 0,
-            folder_said: false,
+            jobs: 0,
+            folder: Folder::Here,
+            empty_since: None,
             left_out: 0,
             wake: None,
             starting: true,
@@ -126,7 +150,7 @@ impl Keeper {
     /// Looks once and waits for all that comes of it.
     async fn first_look(&mut self) {
         self.look().await;
-        while self.entries.values().any(|entry| entry.working) {
+        while self.entries.values().any(|entry| entry.job.is_some()) {
             let Some(done) = self.results.recv().await else {
                 break;
             };
@@ -147,7 +171,10 @@ impl Keeper {
                 () = stop.cancelled() => return,
                 Some(command) = self.inbox.recv() => self.command(command).await,
                 Some(done) = self.results.recv() => self.apply(done),
-                () = trouble.notified() => self.roll_back(),
+                () = trouble.notified() => {
+                    self.roll_back();
+                    self.show();
+                }
                 () = bell.notified() => {
                     tokio::time::sleep(COALESCE).await;
                     self.look().await;
@@ -177,17 +204,24 @@ impl Keeper {
             self.bundled.of(kind).pool().sweep(now);
         }
         let probation = self.setup.plugins.probation;
+        let mut proven = Vec::new();
         for entry in self.entries.values_mut() {
             let Some(running) = &entry.running else { continue };
             running.pool().sweep(now);
             // A plugin is only rolled back in its first minutes.
-            if !entry.working && now.duration_since(running.history().began) >= probation {
-                entry.previous = None;
+            if entry.job.is_none()
+                && now.duration_since(running.history().began) >= probation
+                && entry.previous.take().is_some()
+            {
+                proven.push(entry.name.clone());
             }
             // Coming back is by instances of its own.
-            if let Some(previous) = &entry.previous {
+            if let Some(Previous::Loaded(previous)) = &entry.previous {
                 previous.pool().clear();
             }
+        }
+        for name in proven {
+            self.on_disk(&name, Change::Proven);
         }
     }
 
@@ -209,30 +243,36 @@ impl Keeper {
         self.wake = None;
         match scan {
             Ok(scan) => {
-                if self.folder_said {
-                    self.folder_said = false;
-                    tracing::info!(dir = %self.setup.plugins.dir.display(), "the plugins folder is back");
-                }
                 self.events.arm(Some(scan.identity));
                 self.take_in(&scan, now);
                 self.unload_missing(&scan, now);
+                self.say(if self.empty_since.is_some() { Folder::Emptied } else { Folder::Here });
             }
             Err(error) => {
                 self.events.arm(None);
-                self.say_gone(&error);
+                self.say(Folder::Gone(error.to_string()));
             }
         }
         self.begin_due(now);
         self.show();
     }
 
-    fn say_gone(&mut self, error: &std::io::Error) {
+    /// Tells once of a folder that is not what runs.
+    fn say(&mut self, folder: Folder) {
         let runs = self.entries.values().any(|entry| entry.running.is_some());
-        if runs && !self.folder_said {
-            self.folder_said = true;
-            let dir = self.setup.plugins.dir.display();
-            tracing::warn!(%dir, %error, "the plugins folder is gone or cannot be read; what runs is kept");
+        let folder = if runs { folder } else { Folder::Here };
+        if folder == self.folder {
+            return;
         }
+        let dir = self.setup.plugins.dir.display();
+        match (&folder, &self.folder) {
+            (Folder::Here, _) if !runs => {}
+            (Folder::Here, _) => tracing::info!(%dir, "the plugins folder is back"),
+            (Folder::Gone(_), Folder::Gone(_)) => {}
+            (Folder::Gone(error), _) => tracing::warn!(%dir, %error, "the plugins folder {GONE}"),
+            (Folder::Emptied, _) => tracing::warn!(%dir, "the plugins folder {EMPTIED}"),
+        }
+        self.folder = folder;
     }
 
     fn take_in(&mut self, scan: &Scan, now: Instant) {
@@ -267,15 +307,22 @@ impl Keeper {
     }
 
     /// Unloads what has been missing for long enough. A folder that was replaced and is empty is one whose
-    /// files have not come yet: it unloads nothing.
+    /// files have not come yet: it unloads nothing, until it has stayed so.
     fn unload_missing(&mut self, scan: &Scan, now: Instant) {
         let (settle, rescan) = (self.setup.plugins.settle, self.setup.plugins.rescan);
+        let elsewhere = |entry: &Entry| entry.running.is_some() && entry.was_elsewhere(scan.identity);
+        let emptied = scan.files.is_empty() && self.entries.values().any(elsewhere);
+        self.empty_since = emptied.then(|| self.empty_since.unwrap_or(now));
+        let empty_until = self.empty_since.map(|since| since + rescan * EMPTY).filter(|until| now < *until);
         let mut gone = Vec::new();
         for (file, entry) in &mut self.entries {
             if self.found.contains_key(file) || entry.state == PluginState::Removed {
                 continue;
             }
-            if scan.files.is_empty() && entry.was_elsewhere(scan.identity) {
+            if let Some(until) = empty_until
+                && entry.was_elsewhere(scan.identity)
+            {
+                self.wake = earlier(self.wake, until);
                 continue;
             }
             let at = entry.missing(scan.identity, settle, rescan, now);
@@ -307,23 +354,29 @@ impl Keeper {
 
     /// Gives the work on one file away.
     fn begin(&mut self, file: &Arc<str>) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+        let (Some(entry), Some(found)) = (self.entries.get(file), self.found.get(file)) else {
             return;
         };
         let running = entry.running.iter().map(|plugin| Version::of(plugin));
-        let known = running.chain(entry.refused.clone()).collect();
-        entry.working = true;
-        let task = Task { found: found.clone(), known };
+        let known = running.chain(entry.refused.iter().map(|refused| refused.version().clone())).collect();
+        let task = Task { found: found.clone(), known, idle: entry.running.is_none() };
         self.spawn(file.clone(), Work::Look(task));
     }
 
-    fn spawn(&self, file: Arc<str>, work: Work) {
+    /// Of a file that has an entry.
+    fn spawn(&mut self, file: Arc<str>, work: Work) {
+        let Some(entry) = self.entries.get_mut(&file) else {
+            return;
+        };
+        self.jobs += 1;
+        let job = self.jobs;
+        entry.job = Some(job);
         let (shop, done) = (self.shop.clone(), self.done.clone());
         // Boxed: with a whole guest call inside, the future is too large to be moved about.
         self.shop.tracker.spawn(Box::pin(async move {
             let what = shop.work(work).await;
             // A keeper that is gone needs no results.
-            let _ = done.send(Done { file, epoch: shop.epoch, what }).await;
+            let _ = done.send(Done { file, job, epoch: shop.epoch, what }).await;
         }));
     }
 }
@@ -331,3 +384,7 @@ impl Keeper {
 fn earlier(one: Option<Instant>, other: Instant) -> Option<Instant> {
     Some(one.map_or(other, |one| one.min(other)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+mod tests;

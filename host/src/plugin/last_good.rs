@@ -46,11 +46,14 @@ pub enum Change {
     Save {
         /// What it was made of.
         source: Source,
-        /// Digest of the one before, for as long as it may be rolled back.
+        /// Digest of the one before, for as long as it may be rolled back. None: nothing ran, and what last ran
+        /// is the one before.
         before: Option<String>,
     },
-    /// The version before the last runs again.
+    /// The version before the last runs again; the last one failed.
     RollBack,
+    /// What runs has stood its probation: the one before it is needed no more.
+    Proven,
     /// The plugin was unloaded.
     Forget,
 }
@@ -59,7 +62,7 @@ impl Change {
     fn size(&self) -> usize {
         match self {
             Self::Save { source, .. } => source.size(),
-            Self::RollBack | Self::Forget => 0,
+            Self::RollBack | Self::Proven | Self::Forget => 0,
         }
     }
 }
@@ -85,9 +88,22 @@ struct Note {
     runs: Kept,
     /// What ran before it, for as long as it may be rolled back.
     before: Option<Kept>,
+    /// What failed and was rolled back; its bytes are not kept.
+    failed: Option<Kept>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// What is known of a version of a plugin of which nothing runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Unknown,
+    /// There is one that ran before it.
+    After,
+    /// It was rolled back.
+    Failed,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     sha256: String,
     /// Text: nothing else is read as a sidecar.
@@ -143,6 +159,7 @@ impl LastGood {
             match change {
                 Change::Save { source, before } => self.save(&name, &source, before.as_deref()),
                 Change::RollBack => self.roll_back(&name),
+                Change::Proven => self.proven(&name),
                 Change::Forget => self.forget(&name),
             }
         }
@@ -151,7 +168,7 @@ impl LastGood {
     /// A version runs now, in place of `before`.
     fn save(&self, name: &str, source: &Source, before: Option<&str>) {
         let sha256 = digest(&source.bytes).to_string();
-        let sidecar = source.sidecar.as_deref().map(|text| String::from_utf8_lossy(text).into_owned());
+        let runs = Kept { sha256: sha256.clone(), sidecar: text_of(source.sidecar.as_deref()) };
         let outcome = fs::create_dir_all(&self.dir)
             .and_then(|()| {
                 let path = self.bytes(&sha256);
@@ -159,9 +176,12 @@ impl LastGood {
             })
             .and_then(|()| {
                 // With the sidecar that it ran with.
-                let ran = self.read_note(name).map(|note| note.runs);
-                let before = ran.filter(|ran| before == Some(&*ran.sha256));
-                self.note(name, &Note { runs: Kept { sha256, sidecar }, before })
+                let note = self.read_note(name);
+                let before = match before {
+                    Some(before) => note.map(|note| note.runs).filter(|ran| *before == *ran.sha256),
+                    None => note.and_then(|note| note.before_a_start_of(&runs)),
+                };
+                self.note(name, &Note { runs, before, failed: None })
             });
         self.done(outcome);
     }
@@ -169,17 +189,48 @@ impl LastGood {
     /// The version before the last runs again.
     fn roll_back(&self, name: &str) {
         let outcome = match self.read_note(name) {
-            Some(Note { before: Some(runs), .. }) => self.note(name, &Note { runs, before: None }),
+            Some(Note { before: Some(runs), runs: failed, .. }) => {
+                self.note(name, &Note { runs, before: None, failed: Some(failed) })
+            }
             Some(_) | None => Ok(()),
         };
         self.done(outcome);
     }
 
+    fn proven(&self, name: &str) {
+        let outcome = match self.read_note(name) {
+            Some(Note { before: Some(_), runs, failed }) => {
+                self.note(name, &Note { runs, before: None, failed })
+            }
+            Some(_) | None => Ok(()),
+        };
+        self.done(outcome);
+    }
+
+    /// What is known of a version, as far as it was written. Waits for nobody who is at the disk.
+    pub fn standing(&self, name: &str, sha256: &str, sidecar: Option<&[u8]>) -> Standing {
+        let Some(note) = self.read_note(name) else { return Standing::Unknown };
+        let version = Kept { sha256: sha256.to_owned(), sidecar: text_of(sidecar) };
+        if note.failed.as_ref() == Some(&version) {
+            return Standing::Failed;
+        }
+        if note.before_a_start_of(&version).is_some() { Standing::After } else { Standing::Unknown }
+    }
+
     /// What last ran, if its bytes are still what they were. What is queued is written first.
     pub fn load(&self, name: &str) -> Option<Source> {
+        self.load_as(name, |note| Some(note.runs))
+    }
+
+    /// What ran before the last that ran, likewise.
+    pub fn load_before(&self, name: &str) -> Option<Source> {
+        self.load_as(name, |note| note.before)
+    }
+
+    fn load_as(&self, name: &str, which: impl FnOnce(Note) -> Option<Kept>) -> Option<Source> {
         let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         self.write_all();
-        let Kept { sha256, sidecar } = self.read_note(name)?.runs;
+        let Kept { sha256, sidecar } = which(self.read_note(name)?)?;
         let bytes = fs::read(self.bytes(&sha256)).ok()?;
         let sidecar = sidecar.map(|text| text.into_bytes().into());
         (*digest(&bytes) == *sha256).then(|| Source { bytes: bytes.into(), sidecar })
@@ -247,6 +298,18 @@ impl LastGood {
     }
 }
 
+impl Note {
+    /// The version before `version`, when that one starts where nothing runs: what last ran, or, where that was the
+    /// same version and still in its probation, what ran before it.
+    fn before_a_start_of(self, version: &Kept) -> Option<Kept> {
+        if self.runs == *version { self.before } else { Some(self.runs) }
+    }
+}
+
+fn text_of(sidecar: Option<&[u8]>) -> Option<String> {
+    sidecar.map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
 /// Whole or not at all.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
@@ -290,6 +353,31 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         assert_eq!(names, BTreeSet::from(["a.json".into(), format!("{}.wasm", digest(b"one"))]));
+    }
+
+    #[test]
+    fn what_a_start_finds_kept_says_what_ran_before_and_what_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = LastGood::new(dir.path());
+        let (one, two) = (source(b"one", None), source(b"two", Some("weight: 2\n")));
+        let standing = |of: &Source| kept.standing("a", &digest(&of.bytes), of.sidecar.as_deref());
+        assert_eq!(standing(&one), Standing::Unknown);
+        kept.save("a", &one, None);
+        assert_eq!((standing(&one), standing(&two)), (Standing::Unknown, Standing::After));
+        // As after a start: nothing ran in this process.
+        for _ in 0..2 {
+            kept.save("a", &two, None);
+            assert_eq!(standing(&two), Standing::After);
+            assert_eq!(kept.load_before("a").as_ref(), Some(&one));
+        }
+        kept.roll_back("a");
+        assert_eq!(standing(&two), Standing::Failed);
+        assert_eq!(standing(&source(b"two", None)), Standing::After, "run otherwise");
+        assert_eq!((kept.load("a"), kept.load_before("a")), (Some(one.clone()), None));
+        kept.save("a", &two, Some(&digest(b"one")));
+        kept.proven("a");
+        assert_eq!((standing(&two), kept.load_before("a")), (Standing::Unknown, None));
+        assert!(!dir.path().join(format!("plugins/{}.wasm", digest(b"one"))).exists());
     }
 
     #[test]

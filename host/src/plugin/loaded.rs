@@ -1,10 +1,10 @@
 //! A plugin that passed admission: asked by the policy, set aside when it keeps failing.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use sluice_core::aside::{Admit, Aside, Change};
+use sluice_core::aside::{Admit, Aside, Change, FAILURES};
 use sluice_core::facts::{PluginKind, PluginRef, TargetFacts};
 use tokio::sync::Notify;
 
@@ -26,6 +26,8 @@ pub struct History {
     pub stats: Arc<Stats>,
     /// Whether it is set aside.
     pub aside: Arc<Mutex<Aside>>,
+    /// Failures in a row of one that is never set aside.
+    pub failures: Arc<AtomicU32>,
     /// When this version began to run.
     pub since: SystemTime,
     /// The same on the monotonic clock.
@@ -40,6 +42,7 @@ impl History {
         Self {
             stats: Arc::default(),
             aside: Arc::default(),
+            failures: Arc::default(),
             since: clock::wall(),
             began: clock::now(),
             live: Arc::default(),
@@ -82,7 +85,7 @@ pub struct Parts {
     pub watch: Arc<dyn PluginWatch>,
     /// How it has done so far.
     pub history: History,
-    /// Rung when it is set aside.
+    /// Rung when it is set aside, or fails as often without being so.
     pub trouble: Arc<Notify>,
 }
 
@@ -168,6 +171,24 @@ impl Plugin {
         self.aside(|aside| aside.is_set_aside())
     }
 
+    /// It fails so often in a row that a version which is new is to give way to the one before. Also one whose
+    /// failures are to deny, which is never set aside for them.
+    pub fn keeps_failing(&self) -> bool {
+        self.is_set_aside() || self.history.failures.load(Ordering::Relaxed) >= FAILURES
+    }
+
+    /// Counts for one that is never set aside.
+    fn count_failure(&self, failed: bool) {
+        if !failed {
+            self.history.failures.store(0, Ordering::Relaxed);
+            return;
+        }
+        let failures = self.history.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if failures.is_multiple_of(FAILURES) {
+            self.trouble.notify_one();
+        }
+    }
+
     /// File name without its ending, or the name of a bundled plugin.
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -235,14 +256,14 @@ struct Admission<'a> {
 
 impl Admission<'_> {
     fn settle(&mut self, result: CallResult, now: Instant) {
-        if !self.plugin.may_be_set_aside() {
-            self.settled = true;
-            return;
-        }
         if result == CallResult::Saturated {
             return;
         }
         self.settled = true;
+        if !self.plugin.may_be_set_aside() {
+            self.plugin.count_failure(result.is_failure());
+            return;
+        }
         match self.plugin.aside(|aside| aside.settle(self.trial, !result.is_failure(), now)) {
             Change::None | Change::Recovered => {}
             Change::SetAside(pause) => {

@@ -59,6 +59,8 @@ pub struct Board {
     pub entries: Vec<Entry>,
     /// Of the binary.
     pub bundled: Bundled,
+    /// Why the folder is not what runs.
+    pub folder: Option<String>,
 }
 
 /// The plugins of one gateway. Cheap to clone.
@@ -126,6 +128,11 @@ impl Registry {
     pub fn look(&self) {
         // A full inbox means that the keeper will look anyway.
         let _ = self.commands.try_send(Command::Look);
+    }
+
+    /// Why what runs is not what is in the folder, as a whole; none: it is.
+    pub fn folder(&self) -> Option<String> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner).folder.clone()
     }
 
     /// One entry for each file of the folder, in file-name order, then the bundled plugins.

@@ -81,15 +81,16 @@ pub async fn rehearse(
     let Ok(scan) = shop.scan(settings.dir.clone()).await else { return Ok(rehearsed) };
     for found in scan.files {
         let file = found.file.clone();
-        let (rejection, denies) = match Box::pin(shop.look(Task { found, known: Vec::new() })).await {
-            What::Refused { rejection, options, .. } => (rejection, options.on_error == OnError::Deny),
-            What::Changed => (Rejection::Read("it changed while it was read".into()), false),
-            What::Admitted { plugin, .. } => {
-                rehearsed.runs.push((plugin.name().clone(), plugin.kinds().to_vec()));
-                continue;
-            }
-            _ => continue,
-        };
+        let (rejection, denies) =
+            match Box::pin(shop.look(Task { found, known: Vec::new(), idle: false })).await {
+                What::Refused { rejection, options, .. } => (rejection, options.on_error == OnError::Deny),
+                What::Changed => (Rejection::Read("it changed while it was read".into()), false),
+                What::Admitted { plugin, .. } => {
+                    rehearsed.runs.push((plugin.name().clone(), plugin.kinds().to_vec()));
+                    continue;
+                }
+                _ => continue,
+            };
         rehearsed.rejected.push(Rejected { file, rejection, denies });
     }
     Ok(rehearsed)

@@ -30,6 +30,9 @@
 //! | no room in the engine | `it::cases_plugins::more_plugins_than_the_engine_has_room_for…`, `seam` |
 //! | one bad plugin or sidecar beside good ones; a sidecar alone | `folder_changes::one_bad_plugin…`, `sidecars` |
 //! | the same bytes again and again; two files of one name; an older file | `folder_changes::the_same_bytes…`, `refusals` (`twice.wasm`), `folder_changes::an_older_file…` |
+//! | a configuration and a sidecar that change together | `versions::a_plugin_and_the_targets…` |
+//! | a failing version that is to deny; one that failed before a restart | `versions::a_failing_version…`, `…::what_failed…` |
+//! | a file deleted while it is admitted | `keeper::tests` |
 //! | a restart with a bad file | `folder_changes::a_restart…`, `sidecars::a_restart_runs_what_last_ran_as_it_last_ran` |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -39,7 +42,8 @@ mod refusals;
 mod running;
 mod seam;
 mod sidecars;
-mod support;
+pub(super) mod support;
+mod versions;
 
 /// What the bench is over.
 mod sut {

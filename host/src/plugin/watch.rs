@@ -58,6 +58,8 @@ pub enum Reload<'a> {
     },
     /// A version was refused; what ran before still does.
     Rejected {
+        /// SHA-256 of the refused bytes, in hex; none: they could not be read.
+        digest: Option<&'a str>,
         /// Why.
         reason: Reason,
         /// What was expected and what came.

@@ -42,7 +42,7 @@ impl Admin {
                 let generation = self.shared.current.load();
                 let replaced: Vec<_> =
                     PluginKind::ALL.into_iter().filter(|kind| !generation.asks_bundled(*kind)).collect();
-                pages::plugins(generation.number, &self.registry.status(), &replaced)
+                pages::plugins(generation.number, self.registry.folder(), &self.registry.status(), &replaced)
             }
             "/debug/config" => self.file.page(&self.shared.current.load()),
             "/debug/decisions" => {

@@ -289,8 +289,14 @@ pub fn upstreams(upstreams: &Upstreams) -> Page {
 }
 
 /// `/debug/plugins`: each file of the folder, also the rejected, and the bundled ones. `replaced` are the kinds whose
-/// bundled plugin no route asks; it answers in the place of those that fail and of nobody else.
-pub fn plugins(generation: u64, plugins: &[PluginStatus], replaced: &[PluginKind]) -> Page {
+/// bundled plugin no route asks; it answers in the place of those that fail and of nobody else. `folder` says why the
+/// folder as a whole is not what runs.
+pub fn plugins(
+    generation: u64,
+    folder: Option<String>,
+    plugins: &[PluginStatus],
+    replaced: &[PluginKind],
+) -> Page {
     #[derive(Serialize)]
     struct Row<'a> {
         #[serde(flatten)]
@@ -300,13 +306,15 @@ pub fn plugins(generation: u64, plugins: &[PluginStatus], replaced: &[PluginKind
     #[derive(Serialize)]
     struct Shape<'a> {
         generation: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
         plugins: Vec<Row<'a>>,
     }
     let is_replaced = |PluginStatus { file, kinds, .. }: &PluginStatus| {
         file.is_none() && replaced.iter().any(|kind| kinds.contains(&kind.as_str()))
     };
     let plugins = plugins.iter().map(|status| Row { status, replaced: is_replaced(status) }).collect();
-    Page::of(StatusCode::OK, &Shape { generation, plugins })
+    Page::of(StatusCode::OK, &Shape { generation, folder, plugins })
 }
 
 /// `/debug/decisions`: the entries in the order given, which is newest first, and the cursor after them.

@@ -92,6 +92,7 @@ pub(super) fn configuration(targets: Vec<Arc<config::Target>>) -> Config {
         upstreams: upstreams.collect(),
         targets,
         routes: BTreeMap::new(),
+        plugins_dir_named: false,
         plugins: config::Plugins {
             dir: "plugins.d".into(),
             headers: Vec::new(),

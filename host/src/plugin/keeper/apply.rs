@@ -2,21 +2,17 @@
 
 use std::sync::{Arc, PoisonError};
 
-use tokio_util::task::TaskTracker;
-
-use super::super::admission::try_out;
-use super::super::bundled::Bundled;
+use super::super::entry::{Previous, Refused};
 use super::super::folder::Fingerprint;
 use super::super::job::{Done, Version, What, Work};
 use super::super::last_good::{Change, Source};
 use super::super::loaded::Plugin;
 use super::super::options::PluginOptions;
-use super::super::registry::{Setup, StartError};
 use super::super::rejection::Rejection;
 use super::super::set::PluginSet;
 use super::super::status::{PluginState, RejectionStatus};
 use super::super::watch::Reload;
-use super::Keeper;
+use super::{EMPTIED, Folder, GONE, Keeper};
 use crate::clock;
 
 /// Removed files the page still shows.
@@ -25,21 +21,26 @@ const REMOVED_MAX: usize = 32;
 impl Keeper {
     /// Takes a result in. One that was made for an earlier configuration is thrown away and done again.
     pub(super) fn apply(&mut self, done: Done) {
-        let Done { file, epoch, what } = done;
-        let Some(entry) = self.entries.get_mut(&file) else {
+        let Done { file, job, epoch, what } = done;
+        // Nobody waits for what comes of a file that was unloaded meanwhile, or of one in a folder of before.
+        let Some(entry) = self.entries.get_mut(&file).filter(|entry| entry.job == Some(job)) else {
             return;
         };
-        entry.working = false;
-        if epoch != self.shop.epoch || matches!(what, What::Changed) {
+        entry.job = None;
+        // Its file may be on its way out: then it does not begin to run.
+        let leaving = matches!(what, What::Admitted { .. }) && entry.is_missing();
+        if epoch != self.shop.epoch || leaving {
             entry.doubt();
-            entry.again(clock::now() + self.setup.plugins.settle);
         } else {
             match what {
-                What::Changed => {}
+                What::Changed => {
+                    entry.doubt();
+                    entry.again(clock::now() + self.setup.plugins.settle);
+                }
                 What::Known { fingerprint, version } => self.known(&file, fingerprint, &version),
                 What::Disabled { fingerprint, options } => self.disabled(&file, fingerprint, options),
-                What::Admitted { fingerprint, plugin, source } => {
-                    self.admitted(&file, fingerprint, *plugin, source);
+                What::Admitted { fingerprint, plugin, source, after_kept } => {
+                    self.admitted(&file, fingerprint, *plugin, source, after_kept);
                 }
                 What::Refused { fingerprint, options, digest, rejection } => {
                     self.refused(&file, fingerprint, options, digest, &rejection);
@@ -48,6 +49,8 @@ impl Keeper {
                 What::RolledBack(outcome) => self.rolled_back(&file, outcome.map(|plugin| *plugin)),
             }
         }
+        // What began to fail while a job was at work on it.
+        self.roll_back();
         self.begin_due(clock::now());
         self.publish();
     }
@@ -86,7 +89,14 @@ impl Keeper {
         }
     }
 
-    fn admitted(&mut self, file: &str, fingerprint: Fingerprint, plugin: Plugin, source: Source) {
+    fn admitted(
+        &mut self,
+        file: &str,
+        fingerprint: Fingerprint,
+        plugin: Plugin,
+        source: Source,
+        after_kept: bool,
+    ) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
@@ -96,7 +106,7 @@ impl Keeper {
         entry.relied_on = true;
         let before = entry.running.replace(plugin.clone());
         let sha256 = before.as_ref().map(|plugin| plugin.digest().to_string());
-        entry.previous = before;
+        entry.previous = before.map(Previous::Loaded).or(after_kept.then_some(Previous::Kept));
         entry.state = PluginState::Active;
         (entry.rejection, entry.refused) = (None, None);
         // Told after it runs: whoever hears of it finds it running.
@@ -109,7 +119,7 @@ impl Keeper {
     /// bytes is told and tried again.
     fn refused(
         &mut self,
-        file: &str,
+        file: &Arc<str>,
         fingerprint: Fingerprint,
         options: Arc<PluginOptions>,
         digest: Option<Arc<str>>,
@@ -128,7 +138,12 @@ impl Keeper {
         } else {
             entry.handled(fingerprint);
             let options = options.clone();
-            entry.refused = digest.clone().map(|digest| Version { digest, options });
+            let of = if matches!(rejection, Rejection::RolledBack(_)) {
+                Refused::InService
+            } else {
+                Refused::AtAdmission
+            };
+            entry.refused = digest.clone().map(|digest| of(Version { digest, options }));
         }
         entry.options = options;
         let nothing_runs = entry.running.is_none();
@@ -155,19 +170,22 @@ impl Keeper {
         entry.rejection = Some(status.clone());
         let name = entry.name.clone();
         self.show();
-        self.shop.watch.reloaded(&name, Reload::Rejected { reason: status.reason, message: &status.message });
+        self.shop.watch.reloaded(
+            &name,
+            Reload::Rejected { digest: digest.as_deref(), reason: status.reason, message: &status.message },
+        );
     }
 
-    fn restore(&mut self, file: &str) {
-        let (Some(entry), Some(found)) = (self.entries.get_mut(file), self.found.get(file)) else {
+    fn restore(&mut self, file: &Arc<str>) {
+        let Some(found) = self.found.get(file) else {
             return;
         };
         // A name that another file has, or compiled code, never ran.
         if found.refused.is_some() {
             return;
         }
-        entry.working = true;
-        self.spawn(found.file.clone(), Work::Restore(found.clone()));
+        let work = Work::Restore(found.clone());
+        self.spawn(file.clone(), work);
     }
 
     fn restored(&mut self, file: &str, plugin: Option<Plugin>) {
@@ -183,47 +201,6 @@ impl Keeper {
         self.shop.watch.reloaded(plugin.name(), Reload::Loaded { digest: plugin.digest() });
     }
 
-    /// A plugin was set aside. If its version is new, the one before it takes its place.
-    pub(super) fn roll_back(&mut self) {
-        let now = clock::now();
-        let probation = self.setup.plugins.probation;
-        let mut failing = Vec::new();
-        for (file, entry) in &mut self.entries {
-            let young = |plugin: &Arc<Plugin>| {
-                plugin.is_set_aside() && now.duration_since(plugin.history().began) < probation
-            };
-            if entry.working || !entry.running.as_ref().is_some_and(young) {
-                continue;
-            }
-            if let Some(previous) = entry.previous.take() {
-                entry.working = true;
-                failing.push((file.clone(), previous));
-            }
-        }
-        for (file, previous) in failing {
-            self.spawn(file, Work::RollBack(previous));
-        }
-        self.show();
-    }
-
-    fn rolled_back(&mut self, file: &str, outcome: Result<Plugin, Rejection>) {
-        let Some(entry) = self.entries.get_mut(file) else {
-            return;
-        };
-        // Without an older version that runs, the failing one stays, set aside.
-        let Ok(plugin) = outcome else { return };
-        let plugin = Arc::new(plugin);
-        let failed = entry.running.replace(plugin.clone());
-        entry.refused = failed.as_deref().map(Version::of);
-        let digest = failed.map(|failed| failed.digest().clone());
-        entry.state = PluginState::LastGood;
-        let rejection = Rejection::RolledBack(self.setup.plugins.probation);
-        entry.rejection = Some(RejectionStatus::new(&rejection, digest.as_deref(), clock::wall()));
-        self.publish();
-        self.shop.watch.reloaded(plugin.name(), Reload::RolledBack { digest: plugin.digest() });
-        self.on_disk(plugin.name(), Change::RollBack);
-    }
-
     pub(super) fn unload(&mut self, file: &str) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
@@ -232,6 +209,8 @@ impl Keeper {
         let name = entry.name.clone();
         entry.previous = None;
         entry.relied_on = false;
+        // What comes of a job at work on it is nothing that is there.
+        entry.job = None;
         if ran {
             entry.state = PluginState::Removed;
             (entry.rejection, entry.refused) = (None, None);
@@ -263,7 +242,7 @@ impl Keeper {
     }
 
     /// The keeper does not wait for the disk.
-    fn on_disk(&self, name: &Arc<str>, change: Change) {
+    pub(super) fn on_disk(&self, name: &Arc<str>, change: Change) {
         let last_good = self.shop.last_good.clone();
         if last_good.queued(name, change) {
             self.shop.tracker.spawn_blocking(move || last_good.write());
@@ -300,64 +279,11 @@ impl Keeper {
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         board.entries = self.entries.values().cloned().collect();
         board.bundled = self.bundled.clone();
-    }
-
-    /// New instances of the same components, for new targets and settings.
-    pub(super) async fn reconfigure(&mut self, setup: Setup) -> Result<Arc<PluginSet>, StartError> {
-        let defaults = PluginOptions::defaults(&setup.plugins);
-        let tracker: TaskTracker = self.shop.tracker.clone();
-        let watch = self.shop.watch.clone();
-        let starting = Bundled::start(
-            self.shop.host,
-            &tracker,
-            &defaults,
-            &setup.targets,
-            &setup.builtin,
-            &watch,
-            Some(&self.bundled),
-        );
-        self.bundled = Box::pin(starting).await?;
-        let moved = setup.plugins.dir != self.setup.plugins.dir;
-        self.setup = setup;
-        self.shop.targets = self.setup.targets.clone();
-        self.shop.plugins = Arc::new(self.setup.plugins.clone());
-        self.shop.epoch += 1;
-        if moved {
-            self.move_to_other_folder().await;
-        } else {
-            self.configure_anew().await;
-        }
-        self.publish();
-        Ok(self.sets.borrow().clone())
-    }
-
-    async fn configure_anew(&mut self) {
-        let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
-        for file in files {
-            let Some(entry) = self.entries.get_mut(&file) else { continue };
-            let Some(plugin) = entry.running.clone() else {
-                // What refused the old targets may take the new ones.
-                entry.refused = None;
-                entry.doubt();
-                continue;
-            };
-            let digest = plugin.digest().clone();
-            match Box::pin(try_out(self.shop.host, self.shop.again(&plugin))).await {
-                Ok(plugin) => entry.running = Some(Arc::new(plugin)),
-                Err(rejection) => {
-                    (entry.running, entry.previous) = (None, None);
-                    self.refuse(&file, Some(digest), &rejection);
-                }
-            }
-        }
-    }
-
-    async fn move_to_other_folder(&mut self) {
-        self.events = super::Events::new(super::FOLDER, &self.setup.plugins.dir, self.bell.clone());
-        let before = std::mem::take(&mut self.entries);
-        for entry in before.values().filter(|entry| entry.running.is_some()) {
-            self.shop.watch.reloaded(&entry.name, Reload::Removed);
-        }
-        self.first_look().await;
+        let dir = self.setup.plugins.dir.display();
+        board.folder = match &self.folder {
+            Folder::Here => None,
+            Folder::Gone(error) => Some(format!("{dir} {GONE}: {error}")),
+            Folder::Emptied => Some(format!("{dir} {EMPTIED}")),
+        };
     }
 }

@@ -147,6 +147,43 @@ async fn a_folder_that_goes_away_keeps_what_runs_and_counts_again_when_it_is_bac
 }
 
 #[tokio::test]
+async fn a_folder_that_was_replaced_by_one_that_stays_empty_has_no_plugins_in_the_end() {
+    let mut bench = Bench::with_folder();
+    bench.settings.rescan = Duration::from_millis(100);
+    bench.put("a.wasm", &variant(PluginKind::Router, 1));
+    let registry = bench.start().await;
+    let replaced = std::time::Instant::now();
+    fs::rename(&bench.settings.dir, bench.root.path().join("away")).unwrap();
+    fs::create_dir(&bench.settings.dir).unwrap();
+    until(&registry, "nothing says so", |_| registry.folder().is_some_and(|said| said.contains("empty")))
+        .await;
+    until_state(&registry, "a.wasm", PluginState::Removed).await;
+    let took = replaced.elapsed();
+    assert!(took >= bench.settings.rescan * 6, "its files had {took:?} to come");
+    assert_eq!((running(&registry).len(), bench.recorder.count("removed a")), (0, 1));
+    until(&registry, "it is still said", |_| registry.folder().is_none()).await;
+}
+
+#[tokio::test]
+async fn a_configuration_that_names_a_folder_that_is_not_there_keeps_what_runs_until_it_is() {
+    let mut bench = Bench::with_folder();
+    let (one, two) = (variant(PluginKind::Router, 1), variant(PluginKind::Tagger, 2));
+    bench.put("a.wasm", &one);
+    bench.put("a.yaml", b"on_error: deny\n");
+    let registry = bench.start().await;
+    bench.settings.dir = bench.root.path().join("other.d");
+    let set = registry.reconfigure(&bench.settings, targets(3), BuiltinSettings::default()).await.unwrap();
+    assert_eq!((set.active().len(), set.targets().len()), (1, 3), "a guard is gone without a word");
+    assert_eq!(bench.recorder.count("removed"), 0);
+    let said = registry.folder().unwrap();
+    assert!(said.contains("other.d is gone or cannot be read; what runs is kept"), "{said}");
+    fs::create_dir(&bench.settings.dir).unwrap();
+    bench.put("b.wasm", &two);
+    until_runs(&registry, &[&two]).await;
+    assert_eq!(registry.folder(), None);
+}
+
+#[tokio::test]
 async fn a_folder_that_was_not_there_at_the_start_is_found() {
     let bench = Bench::new();
     let registry = bench.start().await;

@@ -11,9 +11,24 @@ pub fn bundled(kind: PluginKind) -> Vec<u8> {
 
 /// The same component with another digest: a custom section at the end changes nothing of what it does.
 pub fn variant(kind: PluginKind, mark: u8) -> Vec<u8> {
-    let mut bytes = bundled(kind);
+    marked(bundled(kind), mark)
+}
+
+fn marked(mut bytes: Vec<u8>, mark: u8) -> Vec<u8> {
     bytes.extend_from_slice(&[0, 6, 4, b'm', b'a', b'r', b'k', mark]);
     bytes
+}
+
+/// A component of this repository, by the path of its source.
+pub fn component(dir: &str) -> Vec<u8> {
+    let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(dir);
+    let name = dir.file_name().unwrap().to_str().unwrap();
+    std::fs::read(dir.join(format!("{name}.wasm"))).unwrap()
+}
+
+/// A router that traps for a request with the header `x-fault`.
+pub fn faulty(mark: u8) -> Vec<u8> {
+    marked(component("plugins/fault-router"), mark)
 }
 
 /// Replaces a text inside by one of the same length.

@@ -189,7 +189,7 @@ fn plugins_show_the_bundled_and_the_rejected() {
             },
         ],
     });
-    let page = plugins(3, &[bundled, rejected], &[PluginKind::Router]);
+    let page = plugins(3, None, &[bundled, rejected], &[PluginKind::Router]);
     assert_eq!(page.status, StatusCode::OK);
     assert_eq!(body(&page), expected);
 }
