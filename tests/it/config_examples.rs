@@ -62,6 +62,19 @@ async fn each_loads_without_a_warning() {
 }
 
 #[tokio::test]
+async fn check_warns_of_a_plugins_folder_that_is_named_and_not_there() {
+    let (_folder, files) = examples();
+    for (name, warns) in [("full.yaml", true), ("minimal.yaml", false)] {
+        let file = files.iter().find(|file| file.ends_with(name)).expect("an example");
+        let mut out = Vec::new();
+        assert_eq!(check::check_with(file, &env, &mut out).await.expect("written"), Exit::Done);
+        let out = String::from_utf8(out).expect("text");
+        let said = out.contains("plugins.d is not there or is no folder");
+        assert_eq!(said, warns, "{name}: {out}");
+    }
+}
+
+#[tokio::test]
 async fn check_prints_the_lines_and_asks_for_a_correction() {
     let (folder, _) = examples();
     let file = folder.path().join("bad.yaml");
