@@ -134,7 +134,7 @@ async fn a_gateway_takes_the_sidecars_beside_them() {
         within("eu").await.refused(503, "retryable_upstream");
     }
     x.breaker_is("A/a1", "open", 3).await;
-    within("eu").await.refused(403, "excluded_by_policy");
+    within("eu").await.refused(503, "no_healthy_target");
     assert_eq!(x.b.calls(), served, "the other region was called");
     // Taken away, it excludes nothing any more, whatever its sidecar said.
     for file in ["data-residency.wasm", "data-residency.yaml"] {

@@ -14,7 +14,7 @@ use sluice_core::sse;
 
 use super::body::Body;
 use super::error::{Failure, INTERNAL};
-use crate::config;
+use crate::{clock, config};
 
 /// One attempt, as an error shows it.
 #[derive(Debug, Serialize)]
@@ -99,7 +99,7 @@ pub(super) fn error_response(failure: &Failure, context: Context) -> Response<Bo
         more: passed_on.map(|e| e.more.clone()).unwrap_or_default(),
         request_id: context.request_id,
         attempts: context.attempts,
-        budget_left_ms: context.budget_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+        budget_left_ms: context.budget_left.map(clock::whole_ms),
     };
     let body = serde_json::to_vec(&ErrorBody { error }).unwrap_or_default();
     let mut response = Response::new(Body::full(body.into()));

@@ -12,9 +12,9 @@ use serde::{Serialize, Serializer};
 use sluice_core::facts::{BreakerState, PluginKind};
 use sluice_core::kind::FailureKind;
 
+use crate::clock::whole_ms;
 use crate::plugin::PluginStatus;
 use crate::telemetry::decisions::{Entry, Found};
-use crate::telemetry::events::whole_ms;
 use crate::telemetry::log::line::rfc3339;
 use crate::telemetry::names::closed;
 

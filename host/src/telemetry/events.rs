@@ -10,6 +10,7 @@ use tracing::Level;
 
 use super::log::line::Line;
 use super::names::closed;
+use crate::clock::whole_ms;
 use crate::config::LogFormat;
 
 closed! {
@@ -288,12 +289,6 @@ fn plugin_fields(line: &mut Line, change: &PluginChange) {
         PluginChange::SetAside { pause } => line.number("ms", whole_ms(*pause)),
         PluginChange::Removed => {}
     }
-}
-
-/// Whole milliseconds, rounded to the nearest.
-pub fn whole_ms(time: Duration) -> u64 {
-    let rounded = time.saturating_add(Duration::from_micros(500)).as_millis();
-    u64::try_from(rounded).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use sluice_core::facts::{Candidate, PluginRef, Usage};
 use sluice_core::kind::{FailureKind, Outcome, Role};
 
-use super::events::whole_ms;
 use super::log::line::{Line, clip};
+use crate::clock::whole_ms;
 use crate::config::LogFormat;
 
 pub use wire::line;

@@ -1,8 +1,8 @@
 //! Lets a request go only to targets in the regions it may go to.
 //!
 //! A request header says where the data must stay (`x-data-residency: eu`); the settings say which regions that is. All
-//! other targets are excluded, whatever other routers say. When nothing is left the request is refused with a 403
-//! `excluded_by_policy`; a header with a value that the settings do not know excludes everything.
+//! other targets are excluded, whatever other routers say. When nothing is left the request is refused: with a 403
+//! `excluded_by_policy`, or a 503 while a target is down. A value that the settings do not know excludes everything.
 //!
 //! Run it with `on_error: deny`: then a request is refused when the plugin cannot answer, where any other plugin
 //! would be replaced by the bundled policy. The header has to be on `plugins.headers` of the configuration: a plugin

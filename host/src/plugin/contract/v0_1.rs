@@ -11,6 +11,7 @@ use wasmtime::component::{HasSelf, Instance, InstancePre, Linker};
 use self::bindings::exports::sluice::policy::{classifier, plugin, router, tagger};
 use self::bindings::sluice::policy::{log, types};
 use super::Description;
+use crate::clock::whole_ms;
 use crate::plugin::call::{Ask, Said};
 use crate::plugin::state::State;
 use crate::plugin::watch::LogLevel;
@@ -192,7 +193,7 @@ fn pairs(list: &[(String, String)]) -> Vec<(&str, &str)> {
 }
 
 fn millis(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+    u32::try_from(whole_ms(time)).unwrap_or(u32::MAX)
 }
 
 fn request<'a>(

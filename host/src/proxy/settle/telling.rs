@@ -16,7 +16,7 @@ struct Own<'a> {
     degraded: bool,
     failure_kind: Option<&'static str>,
     attempts: u32,
-    latency_ms: u128,
+    latency_ms: u64,
     request_id: &'a str,
 }
 
@@ -79,7 +79,7 @@ impl Ledger {
             degraded: self.degraded(),
             failure_kind: self.failure_kind().map(FailureKind::as_str),
             attempts: self.attempts(),
-            latency_ms: self.answer_latency().as_millis(),
+            latency_ms: clock::whole_ms(self.answer_latency()),
             request_id: &self.facts.id,
         };
         // Texts and numbers alone: this is always JSON.
@@ -100,7 +100,7 @@ impl Ledger {
             target: with_target.then(|| note.record.target.to_string()),
             kind: note.record.kind.map(FailureKind::as_str),
             status: note.record.status,
-            ms: u64::try_from(note.record.took.as_millis()).unwrap_or(u64::MAX),
+            ms: clock::whole_ms(note.record.took),
         };
         self.attempts.iter().map(view).collect()
     }

@@ -5,7 +5,7 @@ use sluice_core::facts::{PluginRef, Usage};
 use sluice_core::kind::{FailureKind, Role};
 
 use super::{AttemptRecord, Choice, Record};
-use crate::telemetry::events::whole_ms;
+use crate::clock::whole_ms;
 use crate::telemetry::json::Json;
 
 /// What the line has before the fields.
