@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     running: Arc<Running>,
+    /// There was one.
+    begun: AtomicBool,
     /// Those that come now count for nothing.
     closed: AtomicBool,
 }
@@ -33,12 +35,18 @@ impl Running {
 impl Calls {
     /// A request has come. It runs until its body, or what it would have become, is dropped.
     pub(super) fn begin(&self) -> Call {
+        self.begun.store(true, Ordering::Relaxed);
         if self.closed.load(Ordering::Relaxed) {
             return Call(None);
         }
         self.running.count.fetch_add(1, Ordering::SeqCst);
         self.running.changed.notify_waiters();
         Call(Some(self.running.clone()))
+    }
+
+    /// Whether there ever was one.
+    pub(super) fn were_any(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// Calls from now on are answered if there is time for it, and no reason to wait.

@@ -15,7 +15,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
 /// Until a route says otherwise: for answers that are no call's, and for refusals.
-const UNTOLD: Duration = Duration::from_secs(30);
+pub(super) const UNTOLD: Duration = Duration::from_secs(30);
 /// No limit, in milliseconds.
 const NONE: u64 = u64::MAX;
 
@@ -36,9 +36,10 @@ impl WriteLimit {
         self.0.store(millis(limit), Ordering::Relaxed);
     }
 
-    /// What is written from now on is another answer, of which no route has said anything.
+    /// What is written from now on is another answer, of which no route has said anything. The one before it, if it is
+    /// still being written, keeps its time.
     pub(super) fn begin(&self) {
-        self.set(Some(UNTOLD));
+        self.0.fetch_max(millis(Some(UNTOLD)), Ordering::Relaxed);
     }
 
     /// Allows at least as much as `other`: of the answers of one connection the most patient decides when nothing at all

@@ -24,6 +24,8 @@ use crate::woken::Woken;
 
 /// A connection that was asked to end, carries no call and writes nothing may take this long to do so.
 pub(super) const GOODBYE_WAIT: Duration = Duration::from_secs(5);
+/// The last bytes of its answers may take this long.
+pub(super) const LAST_BYTES_WAIT: Duration = Duration::from_secs(600);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
 
@@ -77,19 +79,20 @@ where
                 // What this writes at once is then no reason to wait longer.
                 biased;
                 () = last_calls(connection, &traffic, &mut leaving, &ends) => {}
-                () = is_at_rest(&calls, &traffic) => {}
+                () = is_at_rest(&calls, &traffic, &writes) => {}
                 () = is_without_calls(&calls) => {}
             }
         }
     }
 }
 
-/// Ready once there was no call, and nothing was written, for a while: of an answer that no call runs for any more, the
-/// client may still be taking the last bytes.
-async fn is_at_rest(calls: &Calls, traffic: &Traffic) {
+/// Ready once there was no call, and nothing was written, for a while. A call ends when its last bytes are handed to the
+/// connection, and its client may be taking them still: for each piece it has as long as for one of a call.
+async fn is_at_rest(calls: &Calls, traffic: &Traffic, writes: &WriteLimit) {
     loop {
         let written = traffic.written();
-        calls.quiet(GOODBYE_WAIT).await;
+        let limit = writes.get().unwrap_or(LAST_BYTES_WAIT).max(GOODBYE_WAIT);
+        calls.quiet(if calls.were_any() { limit } else { GOODBYE_WAIT }).await;
         if traffic.written() == written {
             return;
         }
@@ -101,5 +104,5 @@ async fn is_at_rest(calls: &Calls, traffic: &Traffic) {
 async fn is_without_calls(calls: &Calls) {
     tokio::time::sleep(GOODBYE_WAIT).await;
     calls.close();
-    calls.quiet(HEAD_WAIT).await;
+    calls.quiet(LAST_BYTES_WAIT).await;
 }

@@ -5,8 +5,9 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinSet;
 
-use super::http2::GOODBYE_WAIT;
+use super::http2::{GOODBYE_WAIT, LAST_BYTES_WAIT};
 use super::*;
+use crate::server::io::UNTOLD;
 use crate::server::preface::PREFACE;
 
 /// Answers everything after a while, once its body is there.
@@ -98,7 +99,8 @@ async fn a_connection_that_asks_nothing_is_closed_in_time_and_no_sooner_however_
             until_done(&mut client, name).await;
         }
         assert!(!ends_within(&mut task, HEAD_WAIT - SECOND).await, "{name}: closed at once");
-        assert!(ends_within(&mut task, SECOND + 2 * GOODBYE_WAIT).await, "{name}: held for good");
+        let last_bytes = if answered { UNTOLD } else { GOODBYE_WAIT };
+        assert!(ends_within(&mut task, SECOND + 2 * last_bytes).await, "{name}: held for good");
         drop(client);
     }
 }
@@ -108,7 +110,7 @@ async fn a_call_that_takes_its_time_is_no_quiet_connection() {
     for (name, bytes) in [("HTTP/2", &[&begun()[..], GET].concat()[..]), ("HTTP/1.1", GET_HTTP1)] {
         let (mut client, mut task) = open(bytes, after(4 * HEAD_WAIT), &Ends::default()).await;
         until_done(&mut client, name).await;
-        assert!(ends_within(&mut task, HEAD_WAIT + 2 * GOODBYE_WAIT).await, "{name}: held after its answer");
+        assert!(ends_within(&mut task, HEAD_WAIT + 2 * UNTOLD).await, "{name}: held after its answer");
     }
 }
 
@@ -166,7 +168,8 @@ async fn a_client_that_says_nothing_to_a_goodbye_is_not_waited_for() {
         }
         tokio::time::sleep(SECOND).await;
         ends.closing.cancel();
-        assert!(ends_within(&mut task, 2 * GOODBYE_WAIT).await, "{name}: held for good");
+        let last_bytes = if answered { UNTOLD } else { GOODBYE_WAIT };
+        assert!(ends_within(&mut task, 2 * last_bytes).await, "{name}: held for good");
         drop(client);
     }
 }
@@ -180,7 +183,7 @@ async fn a_call_that_runs_at_the_goodbye_ends_in_its_own_time() {
         ends.closing.cancel();
         until_done(&mut client, name).await;
         // The wait begins anew with what was written.
-        assert!(ends_within(&mut task, 2 * GOODBYE_WAIT + SECOND).await, "{name}: held after its answer");
+        assert!(ends_within(&mut task, 2 * UNTOLD + SECOND).await, "{name}: held after its answer");
     }
 }
 
@@ -199,7 +202,7 @@ async fn an_answer_that_is_taken_slowly_at_the_goodbye_is_there_to_its_end() {
     gives.spawn(async move {
         // Room for a part of it in each, for the connection and for the stream.
         for _ in 0..5 {
-            tokio::time::sleep(GOODBYE_WAIT - SECOND).await;
+            tokio::time::sleep(UNTOLD - SECOND).await;
             for stream in [0, 1] {
                 to.write_all(&[0, 0, 4, 8, 0, 0, 0, 0, stream, 0, 0, 0x40, 0]).await.unwrap();
             }
@@ -210,7 +213,7 @@ async fn an_answer_that_is_taken_slowly_at_the_goodbye_is_there_to_its_end() {
     while !got.windows(4).any(|window| window == b"done") {
         assert!(from.read_buf(&mut got).await.unwrap() > 0, "cut off after {} bytes", got.len());
     }
-    assert!(ends_within(&mut task, 3 * GOODBYE_WAIT).await, "held after its answer");
+    assert!(ends_within(&mut task, 3 * UNTOLD).await, "held after its answer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +231,7 @@ async fn what_is_asked_during_a_goodbye_ends_with_what_is_torn() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_hear_a_goodbye_is_not_served_for_ever() {
     let pings = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8].to_vec();
-    let asks = |stream| [&GET[..8], &[stream], &GET[9..]].concat();
+    let asks = |stream: u16| [&GET[..7], &stream.to_be_bytes(), &GET[9..]].concat();
     for (name, keeps_on) in [("pings", None), ("asks", Some(asks))] {
         let ends = Ends::default();
         let (mut client, mut task) = open(&begun(), after(Duration::ZERO), &ends).await;
@@ -236,7 +239,7 @@ async fn a_client_that_does_not_hear_a_goodbye_is_not_served_for_ever() {
         ends.closing.cancel();
         let (mut turns, mut heard) = (0, Vec::new());
         while !ends_within(&mut task, 3 * SECOND).await {
-            assert!(3 * turns < 60, "{name}: held for good");
+            assert!(3 * u64::from(turns) < LAST_BYTES_WAIT.as_secs() + 60, "{name}: held for good");
             let bytes = keeps_on.map_or_else(|| pings.clone(), |asks| asks(2 * turns + 1));
             client.write_all(&bytes).await.unwrap();
             client.read_buf(&mut heard).await.unwrap();
