@@ -163,12 +163,23 @@ impl Entry {
         self.handled = None;
     }
 
-    /// What was refused is judged anew, and at once: its judge is another. What failed real calls stays refused.
+    /// What was refused is judged anew, and at once: its judge is another. What failed real calls stays refused; the
+    /// file is looked at again where nothing runs, so that the version before it is tried.
     pub fn appeal(&mut self) {
-        if matches!(self.refused, Some(Refused::InService(_))) {
+        let failed = matches!(self.refused, Some(Refused::InService(_)));
+        if failed && self.running.is_some() {
             return;
         }
-        (self.refused, self.handled, self.not_before) = (None, None, None);
+        if !failed {
+            self.refused = None;
+        }
+        (self.handled, self.not_before) = (None, None);
+    }
+
+    /// When it is time to read it, if that is as soon as its bytes may be whole. What is tried again later, since its
+    /// failure said nothing about the bytes, is nothing to wait for.
+    pub fn due_soon(&self, settle: Duration, now: Instant) -> Option<Instant> {
+        self.due(settle).filter(|at| *at <= now + settle * UNFINISHED)
     }
 
     /// It was not there when the folder was looked at last.

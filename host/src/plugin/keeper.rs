@@ -147,8 +147,10 @@ impl Keeper {
         Ok(Made { keeper, sets: receiver, board })
     }
 
-    /// Looks once and waits for all that comes of it.
+    /// Looks once and waits for all that comes of it. A configuration that names another folder begins here again:
+    /// until everything in that folder was judged, what ran before is what others see.
     async fn first_look(&mut self) {
+        self.starting = true;
         self.look().await;
         while self.entries.values().any(|entry| entry.job.is_some()) {
             let Some(done) = self.results.recv().await else {
@@ -169,7 +171,13 @@ impl Keeper {
             let wake = self.wake.map_or(rescan, |wake| wake.min(rescan));
             tokio::select! {
                 () = stop.cancelled() => return,
-                Some(command) = self.inbox.recv() => self.command(command).await,
+                Some(command) = self.inbox.recv() => {
+                    // A reload waits for plugins. One that is overtaken by the end is answered by nobody.
+                    let obeying = Box::pin(self.command(command));
+                    if stop.run_until_cancelled(obeying).await.is_none() {
+                        return;
+                    }
+                }
                 Some(done) = self.results.recv() => self.apply(done),
                 () = trouble.notified() => {
                     self.roll_back();

@@ -1,7 +1,7 @@
 //! The same folder, or another, with another configuration.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::task::TaskTracker;
 
@@ -11,10 +11,10 @@ use super::super::options::PluginOptions;
 use super::super::registry::{Setup, StartError};
 use super::super::set::PluginSet;
 use super::super::watch::Reload;
-use super::{Folder, Keeper};
+use super::{COALESCE, Keeper};
 use crate::clock;
 
-/// So long a configuration waits for files whose version of before does not take its targets.
+/// So long a configuration waits for files of which nothing would run with it.
 const LOOK: Duration = Duration::from_secs(10);
 
 impl Keeper {
@@ -51,7 +51,6 @@ impl Keeper {
     /// once: a plugin and the configuration are often changed together.
     async fn configure_anew(&mut self) {
         let files: Vec<Arc<str>> = self.entries.keys().cloned().collect();
-        let mut idle = Vec::new();
         for file in files {
             let Some(entry) = self.entries.get_mut(&file) else { continue };
             if entry.refused.is_some() || entry.running.is_none() {
@@ -65,33 +64,58 @@ impl Keeper {
                     (entry.running, entry.previous) = (None, None);
                     entry.appeal();
                     self.refuse(&file, Some(digest), &rejection);
-                    idle.push(file);
                 }
             }
         }
-        self.begin_due(clock::now());
-        self.wait_for(&idle).await;
+        // Whoever wrote the configuration may have written a plugin for it just before.
+        self.look().await;
+        self.wait_for_idle().await;
     }
 
-    /// The version in the file may be the one that was made for the new targets: then there is no moment in which
-    /// none runs.
-    async fn wait_for(&mut self, files: &[Arc<str>]) {
+    /// The version in a file of which nothing runs may be the one that was made for the new targets: then there is no
+    /// moment in which none runs. Its bytes may be so new that they have yet to settle.
+    async fn wait_for_idle(&mut self) {
         let until = clock::now() + LOOK;
-        while files.iter().any(|file| self.entries.get(file).is_some_and(|entry| entry.job.is_some())) {
-            match tokio::time::timeout_at(until.into(), self.results.recv()).await {
-                Ok(Some(done)) => self.apply(done),
-                Ok(None) | Err(_) => return,
+        let (trouble, bell) = (self.shop.trouble.clone(), self.bell.clone());
+        while let Some(next) = self.next_of_idle(clock::now(), until) {
+            tokio::select! {
+                Some(done) = self.results.recv() => self.apply(done),
+                () = trouble.notified() => {
+                    self.roll_back();
+                    self.show();
+                }
+                () = bell.notified() => {
+                    tokio::time::sleep(COALESCE).await;
+                    self.look().await;
+                }
+                () = tokio::time::sleep_until(next.min(until).into()) => {
+                    if clock::now() >= until {
+                        return;
+                    }
+                    self.look().await;
+                }
             }
         }
+    }
+
+    /// When to look again for the sake of files of which nothing runs; `until`: only jobs at work on them are waited
+    /// for. None: nothing more comes of any of them.
+    pub(super) fn next_of_idle(&self, now: Instant, until: Instant) -> Option<Instant> {
+        let there = |file: &Arc<str>| self.found.contains_key(file);
+        let idle = self.entries.values().filter(|entry| entry.running.is_none() && there(&entry.file));
+        let next = idle.filter_map(|entry| match entry.job {
+            Some(_) => Some(until),
+            None => entry.due_soon(self.setup.plugins.settle, now),
+        });
+        next.min()
     }
 
     /// What runs is kept where the other folder is not there, as where a folder is suddenly gone.
     async fn move_to_other_folder(&mut self) {
         self.events = super::Events::new(super::FOLDER, &self.setup.plugins.dir, self.bell.clone());
-        if let Err(error) = self.shop.scan(self.setup.plugins.dir.clone()).await {
+        if self.shop.scan(self.setup.plugins.dir.clone()).await.is_err() {
             self.found.clear();
             self.configure_anew().await;
-            self.say(Folder::Gone(error.to_string()));
             return;
         }
         let before = std::mem::take(&mut self.entries);

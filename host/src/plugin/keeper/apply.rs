@@ -55,15 +55,20 @@ impl Keeper {
         self.publish();
     }
 
-    /// A version that was judged before. What was refused is gone when the file has what runs again.
-    fn known(&mut self, file: &str, fingerprint: Fingerprint, version: &Version) {
+    /// A version that was judged before. What was refused is gone when the file has what runs again; where nothing
+    /// runs, what last ran may.
+    fn known(&mut self, file: &Arc<str>, fingerprint: Fingerprint, version: &Version) {
         let Some(entry) = self.entries.get_mut(file) else {
             return;
         };
         entry.handled(fingerprint);
-        if entry.running.as_ref().is_some_and(|plugin| Version::of(plugin) == *version) {
-            entry.state = PluginState::Active;
-            (entry.rejection, entry.refused) = (None, None);
+        match &entry.running {
+            Some(plugin) if Version::of(plugin) == *version => {
+                entry.state = PluginState::Active;
+                (entry.rejection, entry.refused) = (None, None);
+            }
+            Some(_) => {}
+            None => self.restore(file),
         }
     }
 
@@ -176,7 +181,7 @@ impl Keeper {
         );
     }
 
-    fn restore(&mut self, file: &Arc<str>) {
+    pub(super) fn restore(&mut self, file: &Arc<str>) {
         let Some(found) = self.found.get(file) else {
             return;
         };

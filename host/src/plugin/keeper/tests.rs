@@ -110,6 +110,7 @@ async fn a_result_for_another_folder_is_not_taken_for_that_of_a_file_of_the_same
     bench.put("a.wasm", &variant(PluginKind::Router, 3));
     keeper.reconfigure(setup(&bench)).await.unwrap();
     let runs = keeper.digest("a.wasm");
+    assert_eq!(runs, Some(super::super::compiled::digest(&variant(PluginKind::Router, 3)).to_string()));
     bench.put("a.wasm", &variant(PluginKind::Router, 4));
     keeper.look_until("nothing began", |keeper| keeper.entry("a.wasm").job.is_some()).await;
     let job = keeper.entry("a.wasm").job;
@@ -135,4 +136,54 @@ async fn a_roll_back_that_a_new_configuration_overtakes_is_made_all_the_same() {
     assert!(keeper.entry("a.wasm").job.is_some(), "what ran before is lost");
     keeper.take_result().await;
     assert_eq!((keeper.digest("a.wasm"), keeper.entry("a.wasm").state), (good, PluginState::LastGood));
+}
+
+#[tokio::test]
+async fn what_ran_before_is_not_lost_when_a_new_configuration_overtakes_its_coming_back() {
+    let bench = Bench::with_folder();
+    bench.put("a.wasm", &variant(PluginKind::Router, 1));
+    let mut keeper = keeper(&bench).await;
+    let good = keeper.digest("a.wasm");
+    bench.put("a.wasm", &faulty(1));
+    keeper.look_until("nothing began", |keeper| keeper.entry("a.wasm").job.is_some()).await;
+    keeper.take_result().await;
+    fail(&keeper.entry("a.wasm").running.clone().unwrap(), 5).await;
+    keeper.roll_back();
+    keeper.take_result().await;
+    assert_eq!(keeper.digest("a.wasm"), good);
+    // As after targets that it did not take.
+    let file: Arc<str> = "a.wasm".into();
+    keeper.entries.get_mut(&file).unwrap().running = None;
+    keeper.restore(&file);
+    let late = keeper.results.recv().await.unwrap();
+    keeper.shop.epoch += 1;
+    keeper.apply(late);
+    while keeper.entry("a.wasm").job.is_some() {
+        keeper.take_result().await;
+    }
+    assert_eq!((keeper.digest("a.wasm"), keeper.entry("a.wasm").state), (good, PluginState::LastGood));
+}
+
+#[tokio::test]
+async fn a_configuration_waits_for_new_bytes_only_where_nothing_runs() {
+    let mut bench = Bench::with_folder();
+    bench.settings.settle = Duration::from_secs(600);
+    bench.put("a.wasm", &variant(PluginKind::Router, 1));
+    let mut keeper = keeper(&bench).await;
+    bench.put("a.wasm", &variant(PluginKind::Router, 2));
+    keeper.look().await;
+    let now = clock::now();
+    let until = now + Duration::from_secs(10);
+    assert!(keeper.entry("a.wasm").due(bench.settings.settle).is_some());
+    assert_eq!(keeper.next_of_idle(now, until), None);
+    let file: Arc<str> = "a.wasm".into();
+    let entry = keeper.entries.get_mut(&file).unwrap();
+    entry.running = None;
+    let due = entry.due(bench.settings.settle);
+    assert_eq!(keeper.next_of_idle(now, until), due);
+    // What is tried again much later holds nothing up.
+    keeper.entries.get_mut(&file).unwrap().again(now + bench.settings.settle * 100);
+    assert_eq!(keeper.next_of_idle(now, until), None);
+    keeper.restore(&file);
+    assert_eq!(keeper.next_of_idle(now, until), Some(until));
 }

@@ -184,6 +184,23 @@ async fn a_configuration_that_names_a_folder_that_is_not_there_keeps_what_runs_u
 }
 
 #[tokio::test]
+async fn a_configuration_that_names_another_folder_has_its_plugins_from_the_beginning() {
+    let mut bench = Bench::with_folder();
+    bench.put("a.wasm", &variant(PluginKind::Router, 1));
+    let registry = bench.start().await;
+    bench.settings.dir = bench.root.path().join("other.d");
+    fs::create_dir(&bench.settings.dir).unwrap();
+    let two = variant(PluginKind::Router, 2);
+    bench.put("a.wasm", &two);
+    bench.put("guard.wasm", b"no plugin");
+    bench.put("guard.yaml", b"on_error: deny\n");
+    let set = registry.reconfigure(&bench.settings, targets(2), BuiltinSettings::default()).await.unwrap();
+    let runs: Vec<_> = set.active().iter().map(|plugin| plugin.digest().to_string()).collect();
+    assert_eq!(runs, [digest(&two).to_string()], "{:#?}", registry.status());
+    assert_eq!(set.denying(), ["guard".into()], "calls rely on what is there from the beginning");
+}
+
+#[tokio::test]
 async fn a_folder_that_was_not_there_at_the_start_is_found() {
     let bench = Bench::new();
     let registry = bench.start().await;

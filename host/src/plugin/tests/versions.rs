@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::support::*;
 use crate::plugin::compiled::digest;
-use crate::plugin::{BuiltinSettings, PluginState, Registry};
+use crate::plugin::{BuiltinSettings, PluginState, Registry, StartError};
 use crate::policy::Policy;
 
 fn running(registry: &Registry) -> Vec<String> {
@@ -61,6 +61,61 @@ async fn what_was_refused_for_the_targets_of_before_is_tried_with_new_ones_thoug
     registry.reconfigure(&bench.settings, targets(3), BuiltinSettings::default()).await.unwrap();
     until_state(&registry, "a.wasm", PluginState::Active).await;
     assert!(registry.current().active()[0].options().settings_json.contains("up2/m"));
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_written_just_before_its_configuration_is_in_it_from_the_beginning() {
+    let mut bench = patient();
+    bench.settings.settle = Duration::from_millis(500);
+    bench.put("a.wasm", &component("examples/plugins/long-prompt"));
+    bench.put("a.yaml", &long("up1"));
+    let registry = bench.start().await;
+    bench.put("a.yaml", &long("new"));
+    bench.put("b.wasm", &variant(PluginKind::Tagger, 1));
+    let set = registry.reconfigure(&bench.settings, second("new"), BuiltinSettings::default()).await.unwrap();
+    assert_eq!((set.active().len(), set.denying().len()), (2, 0), "{:#?}", registry.status());
+    assert!(set.active()[0].options().settings_json.contains("new/m"));
+}
+
+#[tokio::test]
+async fn a_configuration_that_waits_for_a_plugin_is_given_up_when_the_gateway_stops() {
+    let mut bench = patient();
+    bench.settings.settle = Duration::from_secs(3600);
+    bench.put("a.wasm", &component("examples/plugins/long-prompt"));
+    bench.put("a.yaml", &long("up1"));
+    let registry = bench.start().await;
+    bench.put("a.yaml", &long("new"));
+    let reconfiguring = registry.reconfigure(&bench.settings, second("new"), BuiltinSettings::default());
+    let stopping = async {
+        bench.recorder.wait_for("rejected a configure", 1).await;
+        bench.stop.cancel();
+    };
+    let (outcome, ()) = tokio::join!(reconfiguring, stopping);
+    assert_eq!(outcome.err(), Some(StartError::Stopped));
+}
+
+#[tokio::test]
+async fn what_a_plugin_was_rolled_back_to_comes_back_with_targets_that_it_takes() {
+    let bench = patient();
+    let good = component("examples/plugins/long-prompt");
+    bench.put("a.wasm", &good);
+    bench.put("a.yaml", &long("up1"));
+    let registry = bench.start().await;
+    bench.put("a.wasm", &faulty(1));
+    bench.put("a.yaml", b"on_error: deny\n");
+    bench.recorder.wait_for("loaded a", 2).await;
+    fail(&registry, 5).await;
+    bench.recorder.wait_for("rolled_back a", 1).await;
+    for _ in 0..2 {
+        let set =
+            registry.reconfigure(&bench.settings, second("new"), BuiltinSettings::default()).await.unwrap();
+        assert_eq!((set.active().len(), set.denying().len()), (0, 1), "{:#?}", registry.status());
+        let set =
+            registry.reconfigure(&bench.settings, targets(2), BuiltinSettings::default()).await.unwrap();
+        assert_eq!((set.active().len(), set.denying().len()), (1, 0), "{:#?}", registry.status());
+        assert_eq!(**set.active()[0].digest(), *digest(&good));
+    }
+    assert_eq!(bench.recorder.count("rolled_back a"), 1, "what failed ran again");
 }
 
 /// Asks what runs; the header makes a faulty router trap. True: the call is to be denied.
