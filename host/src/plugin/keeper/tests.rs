@@ -187,3 +187,12 @@ async fn a_configuration_waits_for_new_bytes_only_where_nothing_runs() {
     keeper.restore(&file);
     assert_eq!(keeper.next_of_idle(now, until), Some(until));
 }
+
+#[tokio::test]
+async fn a_configuration_finds_a_plugin_that_nobody_has_looked_at_yet() {
+    let bench = Bench::with_folder();
+    let mut keeper = keeper(&bench).await;
+    bench.put("a.wasm", &variant(PluginKind::Router, 1));
+    let set = keeper.reconfigure(setup(&bench)).await.unwrap();
+    assert_eq!(set.active().len(), 1);
+}
