@@ -166,7 +166,7 @@ impl Call {
         };
         let mut order = self.choice.order.iter().copied();
         if self.ledger.attempts() == 0 {
-            // The plan has just been made: nobody is asked again, and how the others stand does not matter yet.
+            // What routers said of them still holds: nobody is asked again before something was tried.
             return Ok(order.find(may));
         }
         let mut left: Vec<usize> = order.filter(may).collect();
