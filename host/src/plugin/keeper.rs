@@ -179,14 +179,8 @@ impl Keeper {
                     }
                 }
                 Some(done) = self.results.recv() => self.apply(done),
-                () = trouble.notified() => {
-                    self.roll_back();
-                    self.show();
-                }
-                () = bell.notified() => {
-                    tokio::time::sleep(COALESCE).await;
-                    self.look().await;
-                }
+                () = trouble.notified() => self.in_trouble(),
+                () = bell.notified() => self.look_soon().await,
                 () = tokio::time::sleep_until(wake.into()) => {
                     if clock::now() >= rescan {
                         rescan = clock::now() + self.setup.plugins.rescan;
@@ -197,6 +191,12 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Looks once for all that happens in this moment.
+    async fn look_soon(&mut self) {
+        tokio::time::sleep(COALESCE).await;
+        self.look().await;
     }
 
     fn doubt_sometimes(&mut self) {

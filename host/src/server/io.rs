@@ -158,3 +158,28 @@ impl<T: Write + Unpin> Write for Bounded<T> {
         self.judge(cx, written)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_what_a_route_said_and_what_begins_or_joins_only_lengthens_it() {
+        const HASTY: Option<Duration> = Some(Duration::from_secs(1));
+        const PATIENT: Option<Duration> = Some(Duration::from_secs(60));
+        let limit = WriteLimit::default();
+        assert_eq!(limit.get(), Some(UNTOLD));
+        for (said, begun, joined_by_a_patient_one) in
+            [(HASTY, Some(UNTOLD), PATIENT), (PATIENT, PATIENT, PATIENT), (None, None, None)]
+        {
+            limit.set(said);
+            assert_eq!(limit.get(), said);
+            limit.begin();
+            assert_eq!(limit.get(), begun, "{said:?}");
+            let other = WriteLimit::default();
+            other.set(PATIENT);
+            limit.widen(&other);
+            assert_eq!(limit.get(), joined_by_a_patient_one, "{said:?}");
+        }
+    }
+}

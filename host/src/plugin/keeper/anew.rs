@@ -11,7 +11,7 @@ use super::super::options::PluginOptions;
 use super::super::registry::{Setup, StartError};
 use super::super::set::PluginSet;
 use super::super::watch::Reload;
-use super::{COALESCE, Keeper};
+use super::Keeper;
 use crate::clock;
 
 /// So long a configuration waits for files of which nothing would run with it.
@@ -80,14 +80,8 @@ impl Keeper {
         while let Some(next) = self.next_of_idle(clock::now(), until) {
             tokio::select! {
                 Some(done) = self.results.recv() => self.apply(done),
-                () = trouble.notified() => {
-                    self.roll_back();
-                    self.show();
-                }
-                () = bell.notified() => {
-                    tokio::time::sleep(COALESCE).await;
-                    self.look().await;
-                }
+                () = trouble.notified() => self.in_trouble(),
+                () = bell.notified() => self.look_soon().await,
                 () = tokio::time::sleep_until(next.min(until).into()) => {
                     if clock::now() >= until {
                         return;

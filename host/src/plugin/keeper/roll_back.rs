@@ -13,6 +13,12 @@ use super::Keeper;
 use crate::clock;
 
 impl Keeper {
+    /// A plugin has begun to fail all the time: the page says it, and its version may have to give way.
+    pub(super) fn in_trouble(&mut self) {
+        self.roll_back();
+        self.show();
+    }
+
     /// A plugin keeps failing. If its version is new, the one before it takes its place: tried first, so that it stays
     /// what is before until it runs.
     pub(super) fn roll_back(&mut self) {

@@ -48,7 +48,7 @@ const CASES: &[Case] = &[
     (
         "model",
         404,
-        r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}"#,
+        r#"{"type":"error","error":{"type":"not_found_error","message":"model: m"}}"#,
         ModelUnavailable,
     ),
     (
